@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import doctest
 import os
 import re
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+from functad.ir import Program
 
 ROOT = Path(__file__).parent.parent
 NUMBER = re.compile(r"-?\b\d+\.\d*(?:e-?\d+)?")
@@ -41,8 +44,27 @@ def test_the_examples_print_what_the_page_shows(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     examples = doctest.DocTestParser().get_doctest(text, {}, page, page, 0)
     runner = doctest.DocTestRunner(checker=CloseNumbers(), verbose=False, optionflags=FLAGS)
-    result = runner.run(examples)
+    with equations_without_a_line(f"<doctest {page}[") as (seen, lost):
+        result = runner.run(examples)
     assert result.attempted > 0 and result.failed == 0
+    assert lost == [] and (seen[0] > 0 or page != "README.md")
+
+
+@contextlib.contextmanager
+def equations_without_a_line(where):
+    """How many equations come about, and those that are not traced to a line of a file whose name begins so."""
+    seen, lost, make = [0], [], Program.__init__
+
+    def made(program, *args, **kwargs):
+        make(program, *args, **kwargs)
+        for eqn in program.eqns:
+            seen[0] += 1
+            if eqn.source is None or not eqn.source.code.co_filename.startswith(where) or not eqn.source.text:
+                lost.append((eqn.primitive.name, eqn.source))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Program, "__init__", made)
+        yield seen, lost
 
 
 def test_the_checker_tells_numbers_apart():

@@ -38,7 +38,7 @@ _MOST = 256  # kinds of arguments of a function
 known_bodies: weakref.WeakKeyDictionary[Any, Recent[Body]] = weakref.WeakKeyDictionary()
 
 
-class UserFunction(NamedTuple):
+class CalledFunction(NamedTuple):
     """The function of the user's that the one which a loop repeats calls: its name, and what it calls each leaf."""
 
     name: str
@@ -50,7 +50,7 @@ def trace_body(
     arg_trees: Sequence[PyTreeDef],
     avals: Sequence[Aval],
     transform: str,
-    user: UserFunction | None = None,
+    user: CalledFunction | None = None,
 ) -> Body:
     """Trace `fun(*args)` for leaves of these types; the same Body again for the same function and types.
 
@@ -83,7 +83,7 @@ def _trace(
     arg_trees: Sequence[PyTreeDef],
     avals: Sequence[Aval],
     transform: str,
-    user: UserFunction | None,
+    user: CalledFunction | None,
 ) -> tuple[Body, bool]:
     name = function_name(fun) if user is None else user.name
     leaves = iter(range(len(avals)))

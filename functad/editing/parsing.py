@@ -15,17 +15,23 @@ import numpy as np
 from functad import dtypes
 from functad.errors import FunctadError, ProgramError, close_names
 from functad.evaluation import infer_avals
-from functad.ir import UNKNOWN, Atom, Aval, Eqn, Literal, Primitive, Program, Var, check_program, registry
+from functad.ir import UNKNOWN, Atom, Aval, Eqn, Literal, Primitive, Program, Source, Var, check_program, registry
 from functad.pretty import spatial_letters
 from functad.primitives.arithmetic import RoundingMethod
 from functad.primitives.convolution import ConvDimensionNumbers
 from functad.primitives.dimension_numbers import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 from functad.primitives.fourier import FftType
+from functad.user_source import user_source
 
 
 def parse_program(text: str, consts: Sequence[Any] = ()) -> Program:
     """What `functad.parse_program` gives."""
-    reader = _Reader(text, [np.asarray(c) if isinstance(c, (bool, int, float, complex)) else c for c in consts])
+    source = user_source()  # of the whole text, so that no variable of that line is what an equation gives
+    reader = _Reader(
+        text,
+        source and source.of_derived(),
+        [np.asarray(c) if isinstance(c, (bool, int, float, complex)) else c for c in consts],
+    )
     program = reader.whole()
     check_program(program)
     return program
@@ -69,8 +75,11 @@ _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 
 class _Reader:
-    def __init__(self, text: str, consts: Sequence[Any]) -> None:
+    """Reads a text from its start. source: the line that all equations are said to come from."""
+
+    def __init__(self, text: str, source: Source | None, consts: Sequence[Any]) -> None:
         self.text = text
+        self.source = source
         self.consts = consts
         self.at = 0
         self.shared: dict[str, Program] = {}
@@ -216,7 +225,7 @@ class _Reader:
             if not written.same_type(found):
                 self.fail(f"`{result}` is {found.str_short()}, not {written.str_short()}", at)
         outvars = [self.define(result, aval, known, at) for (result, _, at), aval in zip(typed, avals)]
-        return Eqn(primitive, operands, params, outvars)
+        return Eqn(primitive, operands, params, outvars, self.source)
 
     def has_results(self) -> bool:
         """Whether an equation begins with variables: one that is only done for its effect begins with its primitive."""

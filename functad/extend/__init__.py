@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from functad.extend.registering import register_backend as register_backend
     from functad.extend.registering import register_pass as register_pass
     from functad.extend.registering import register_rule as register_rule
+    from functad.lowering_rules import Scalar as Scalar
 
 _PLACES = {
+    "Scalar": "functad.lowering_rules",
     "check_primitive": "functad.extend.checking",
     "register_backend": "functad.extend.registering",
     "register_pass": "functad.extend.registering",

@@ -15,8 +15,9 @@ from functad import dtypes
 from functad.array import Array
 from functad.errors import ArgumentError, NoRuleError
 from functad.evaluation import aval_of, infer_avals
+from functad.extend.scalars import OwnScalar, check_template
 from functad.ir import Absent, Aval, Primitive, Program
-from functad.lowering_rules import Defined
+from functad.lowering_rules import Defined, Scalar
 from functad.primitives.callback import FlatCallback, pure_callback
 from functad.tracing import eval_program, trace_to_program
 from functad.tree_util import tree_structure
@@ -101,6 +102,12 @@ class OpenPrimitive(Primitive, metaclass=_AnyPrimitive):
     def define(self, function: Callable[..., Any], multiple_results: bool) -> None:
         """Say what the operation is by a function of arrays, which `jit` compiles in its place."""
         self.definition = function if multiple_results else lambda *args, **params: [function(*args, **params)]
+
+    def define_scalar(self, rule: Scalar) -> None:
+        """Say what the operation is by one expression of scalars, which `jit` compiles in its place."""
+        if isinstance(rule.expression, str):
+            check_template(self.name, rule.expression)
+        setattr(self, "lower", OwnScalar(rule.expression, rule.all_dtypes, rule.kept))  # noqa: B010
 
     def _results(self, *args: Any, **params: Any) -> list[Any]:
         """What the registered function, or else a call of the implementation, makes of traced arrays."""

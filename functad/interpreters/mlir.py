@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from functad.absent import absent
 from functad.extend.primitive import own
 from functad.ir import Primitive
+from functad.lowering_rules import Scalar
 
 
 @dataclass(frozen=True)
@@ -39,14 +40,29 @@ def lower_fun(fun: Callable[..., Any], multiple_results: bool = True) -> Functio
 def register_lowering(
     prim: Primitive, rule: Any, platform: str | None = None, inline: bool = True, cacheable: bool = True
 ) -> None:
-    """Say what `jit` compiles for a primitive, by a rule that `lower_fun` made.
+    """Say what `jit` compiles for a primitive, by a rule that `lower_fun` made, or a `functad.extend.Scalar`.
 
-    Others are forgotten: those for platforms other than the CPU, and those that write MLIR, which is not here. `jit`
-    then calls what `def_impl` gave, and raises if it gave nothing.
+    A `Scalar` is for element-wise operations: one expression of the words that kernels have, which stand in
+    `functad.backends.cpu.scalars`. Other rules are forgotten: those for platforms other than the CPU, and those that
+    write MLIR, which is not here. `jit` then calls what `def_impl` gave, and raises if it gave nothing.
 
     Raises:
         ArgumentError: the primitive is functad's own.
+        CustomRuleError: a `Scalar` has a word that kernels do not know; at compilation, if its text is a function's.
+
+    >>> import functad, functad.numpy as jnp
+    >>> from functad.extend import Scalar
+    >>> from functad.extend.core import Primitive
+    >>> norm_p = Primitive("norm")
+    >>> _ = norm_p.def_impl(lambda x, y: (x * x + y * y) ** 0.5)
+    >>> _ = norm_p.def_abstract_eval(lambda x, y: x)
+    >>> register_lowering(norm_p, Scalar("sqrt({0} * {0} + {1} * {1})"))
+    >>> functad.jit(norm_p.bind)(jnp.array([3.]), jnp.array([4.]))
+    Array([5.], dtype=float32)
     """
+    if isinstance(rule, Scalar) and platform in (None, "cpu"):
+        own(prim, "the lowering rule").define_scalar(rule)
+        return
     if platform not in (None, "cpu") or not isinstance(rule, FunctionLowering):
         return
     own(prim, "the lowering rule").define(rule.function, rule.multiple_results)

@@ -18,8 +18,8 @@ from functad.api import vmap
 from functad.api.arguments import LeafNames, as_value, check_callable, function_name
 from functad.api.bodies import (
     Body,
+    CalledFunction,
     Operand,
-    UserFunction,
     as_arrays,
     check_same_tree,
     check_same_types,
@@ -54,7 +54,7 @@ class _Said(NamedTuple):
     loop: str
     result: str
     start: str
-    user: UserFunction | None = None
+    user: CalledFunction | None = None
     inner: int | None = None
 
     def check_same_tree(self, got: PyTreeDef, start: Operand) -> None:
@@ -422,7 +422,7 @@ def fori_loop(
     return out
 
 
-def _counted_function(body_fun: Callable[[Any, Any], Any], value: Any, between: Sequence[str]) -> UserFunction:
+def _counted_function(body_fun: Callable[[Any, Any], Any], value: Any, between: Sequence[str]) -> CalledFunction:
     """The function `(i, val) → val` as errors name it; between: what stands between both in the carry."""
     leaves, tree = tree_flatten(value)
     example = tree_unflatten(tree, range(len(leaves)))  # not the arrays, which would stay alive
@@ -431,7 +431,7 @@ def _counted_function(body_fun: Callable[[Any, Any], Any], value: Any, between: 
         i, *own = LeafNames(body_fun, {0: 0, 1: example}).all()
         return [i, *between, *own][k]
 
-    return UserFunction(function_name(body_fun), leaf_name)
+    return CalledFunction(function_name(body_fun), leaf_name)
 
 
 def _python_fori(
@@ -519,7 +519,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     arrays = operand(xs, "xs", "map")
     total = _length(arrays, None, "map")
     example = tree_unflatten(arrays.tree, range(len(arrays.leaves)))
-    said = _MAP._replace(user=UserFunction(function_name(f), LeafNames(f, {0: example}).__getitem__))
+    said = _MAP._replace(user=CalledFunction(function_name(f), LeafNames(f, {0: example}).__getitem__))
 
     def step(_: Any, x: Any) -> tuple[Any, Any]:
         return (), as_arrays(f(x), "what f returns", "map")

@@ -30,6 +30,10 @@ a:focus-visible, summary:focus-visible, .line:focus-visible { outline: 2px solid
 .line code { font: inherit; white-space: pre; tab-size: 8; }
 .line .mark { flex: none; width: 1.3rem; text-align: center; font-weight: 700; }
 .line .note { margin-left: auto; padding-left: 2.5rem; color: var(--soft); white-space: pre; }
+@media (min-width: 44rem) {  /* what stands beside a line is seen however long the lines are */
+  .line .note { position: sticky; right: 0; padding: 0 .8rem 0 1rem; margin-right: -.8rem; background: var(--fill);
+    box-shadow: -.5rem 0 .4rem var(--fill); }
+}
 .line.head { font-weight: 600; color: var(--soft); padding-top: .25rem; }
 .line.add .mark, .line.add code { color: var(--add); }
 .line.gone .mark, .line.gone code { color: var(--gone); }

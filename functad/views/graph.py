@@ -192,7 +192,7 @@ _SCRIPT = """
   const svg = new DOMParser().parseFromString(new TextDecoder().decode(bytes), 'image/svg+xml').documentElement;
   for (const style of svg.querySelectorAll('style')) style.remove();
   still.replaceWith(document.adoptNode(svg));
-  told.textContent = 'Point at a box, or go along the arrows with the arrow keys.';
+  told.textContent = 'Point at a box, or go along the arrows with the arrow keys; + and − zoom, 0 shows all.';
   const frame = root.querySelector('.fg-scroll'), bar = document.createElement('div');
   const width = +svg.getAttribute('width'), height = +svg.getAttribute('height');
   let scale = 1;
@@ -211,7 +211,7 @@ _SCRIPT = """
   };
   bar.className = 'fg-bar';
   bar.innerHTML = '<button data-key="-">−</button><output>100 %</output><button data-key="+">+</button>' +
-    '<button data-key="0">all</button><button data-key="1">100 %</button>';
+    '<button data-key="0">all</button><button data-key="1">1 : 1</button>';
   for (const button of bar.querySelectorAll('button')) {
     const [name, act] = ways[button.dataset.key];
     button.type = 'button'; button.title = `${name} (key ${button.dataset.key})`;
@@ -272,8 +272,8 @@ _SCRIPT = """
   }
   if (!nodes.length) continue;
   nodes[0].setAttribute('tabindex', '0');
-  const box = nodes[0].getBoundingClientRect();
-  const below = box.top - frame.getBoundingClientRect().top;
+  if (width > frame.clientWidth) zoom(Math.max(.75, frame.clientWidth / width), 0, 0);
+  const box = nodes[0].getBoundingClientRect(), below = box.top - frame.getBoundingClientRect().top;
   if (below > frame.clientHeight / 2) frame.scrollTop = below - 60;
 } })();
 """

@@ -196,7 +196,8 @@ class _Writer:
             if not any(line.mark for line in lines):
                 continue
             title = made.name.replace("_", " ").capitalize()
-            yield Stage(title, f"{made.reason} {self._change(made)}", tuple(lines), tuple(self._reasons(made.rules)))
+            because = made.reason[:1].upper() + made.reason[1:].rstrip(".")
+            yield Stage(title, f"{because}. {self._change(made)}", tuple(lines), tuple(self._reasons(made.rules)))
 
     def _change(self, made: AppliedPass) -> str:
         before, after = len(made.before.eqns), len(made.after.eqns)

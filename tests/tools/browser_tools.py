@@ -19,7 +19,7 @@ needs_browser = pytest.mark.skipif(
 )
 
 
-def acted(page: str, script: str, folder: Path) -> Any:
+def acted(page: str, script: str, folder: Path, width: int = 400) -> Any:
     """What a script leaves in `found`, an object, when it has run after those of the page itself."""
     ending = "document.body.innerHTML = '<pre id=found></pre>';"
     ending += "document.getElementById('found').textContent = JSON.stringify(found);"
@@ -27,7 +27,7 @@ def acted(page: str, script: str, folder: Path) -> Any:
     act = f"<script>const found = {{}};{script};{ending}</script>"
     path.write_text(page.replace("</body>", f"{act}</body>"), encoding="utf-8")
     options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'profile'}"]
-    command = [str(BROWSER), *options, "--window-size=400,800", "--dump-dom", path.as_uri()]
+    command = [str(BROWSER), *options, f"--window-size={width},800", "--dump-dom", path.as_uri()]
     run = subprocess.run(command, capture_output=True, text=True, timeout=120)
     left = re.search(r'<pre id="found">(.*?)</pre>', run.stdout, re.DOTALL)
     assert left is not None, run.stderr[-2000:]

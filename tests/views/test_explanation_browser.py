@@ -5,16 +5,14 @@ from __future__ import annotations
 import html
 import json
 import re
-import shutil
 import subprocess
 
 import numpy as np
 import pytest
+from browser_tools import BROWSER, acted
 
 import functad
 import functad.numpy as jnp
-
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 if BROWSER is None:
     pytest.skip("no Chromium is installed: how pages behave in a browser is not tested", allow_module_level=True)
@@ -95,6 +93,28 @@ def test_keys_go_from_line_to_line_and_keep_one(behaved):
     assert "tanh" in behaved["arrow"]["focus"] and behaved["arrow"]["texts"] == behaved["equation"]["texts"]
     assert behaved["entered"]["texts"] == behaved["arrow"]["texts"]
     assert behaved["stops"] == 1 and behaved["selected"]
+
+
+def test_costs_are_in_sight_and_what_is_long_is_folded(tmp_path):
+    def loss(parameters, data):
+        hidden = jnp.tanh(data["first input"] @ parameters["some layer"])
+        return jnp.sum(hidden**2)
+
+    args = {"some layer": np.ones((3, 4), np.float32)}, {"first input": np.ones((2, 3), np.float32)}
+    page = functad.explain(functad.grad(loss), times=False)(*args).html()
+    script = """
+    const all = [...document.querySelectorAll('details')], notes = [...document.querySelectorAll('.note')];
+    found.folded = all.every(one => !one.open && !one.querySelector('.line').checkVisibility());
+    all[0].querySelector('summary').click(); found.opened = all[0].querySelector('.line').checkVisibility();
+    found.cut = notes.filter(one => one.checkVisibility()).filter(one => {
+      const [own, list] = [one.getBoundingClientRect(), one.closest('.listing').getBoundingClientRect()];
+      return own.right > list.right + 1 || own.left < list.left;
+    }).map(one => one.parentElement.textContent);
+    found.overflow = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+    """
+    for width in (800, 1400):
+        found = acted(page, script, tmp_path, width)
+        assert found == {"folded": True, "opened": True, "cut": [], "overflow": 0}, (width, found)
 
 
 def test_nothing_is_wider_than_a_narrow_window(behaved):

@@ -1,0 +1,74 @@
+"""Primitives made from outside as one expression of scalars: they fuse; words that kernels do not know are named."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import functad
+import functad.numpy as jnp
+from functad.errors import ArgumentError, CustomRuleError
+from functad.extend import Scalar, check_primitive
+from functad.extend.core import Primitive
+from functad.interpreters import ad, batching, mlir
+from functad.lax import sin_p
+
+X = np.linspace(0.5, 2, 4, dtype=np.float32)
+
+
+def made(rule, types=lambda x: x):
+    square_p = Primitive("square")
+    square_p.def_impl(lambda x: x * x)
+    square_p.def_abstract_eval(types)
+    ad.defjvp(square_p, lambda t, x: 2 * x * t)
+    batching.defvectorized(square_p)
+    mlir.register_lowering(square_p, rule)
+    return square_p
+
+
+@pytest.mark.parametrize("rule", [Scalar("{0} * {0}"), Scalar(lambda dtype: "{0} * {0}")], ids=["text", "function"])
+def test_it_fuses_in_all_transforms(rule):
+    square_p = made(rule)
+    f = functad.jit(functad.vmap(functad.grad(lambda x: square_p.bind(x) * 3)))
+    np.testing.assert_allclose(f(X), 6 * X, rtol=1e-6)
+    check_primitive(square_p, (X,))
+    text = str(functad.jit(lambda x: jnp.sin(square_p.bind(x))).lower(X).kernels)
+    assert text.count("def ") == 1 and "square_b = at_a * at_a" in text
+    cuda = functad.jit(lambda x: jnp.sin(square_p.bind(x)), backend="cuda").lower(X).kernels
+    assert "square_b = at_a * at_a" in str(cuda)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("sqare({0})", r"kernels do not know `sqare`; did you mean `sqrt` or `rsqrt`\?"),
+        ("np.sin({0})", "kernels do not know `np.sin`; did you mean `sin`"),
+        ("frobnicate({0})", "kernels do not know `frobnicate`; they know operators, and the functions of functad.back"),
+        ("{0} *", "it must be one expression of Python"),
+        ("{x} * 2", "it must be one expression of Python"),
+    ],
+)
+def test_what_kernels_do_not_know_is_named(text, said):
+    with pytest.raises(CustomRuleError, match=f"the Scalar rule of `square` is .*{said}"):
+        made(Scalar(text))
+    with pytest.raises(CustomRuleError, match=f"the Scalar rule of `square` is .*{said}"):
+        functad.jit(made(Scalar(lambda dtype: text)).bind)(X)
+
+
+def test_it_is_for_element_wise_operations_alone():
+    longer = made(Scalar("{0} * {0}"), lambda x: functad.core.ShapedArray((5,), x.dtype))
+    with pytest.raises(CustomRuleError, match=r"it goes element by element, but shapes are \[4\], \[5\]"):
+        functad.jit(longer.bind)(X)
+    with pytest.raises(CustomRuleError, match=r"\{0\} \* \{1\}.*it must be one expression .*out of range"):
+        functad.jit(made(Scalar("{0} * {1}")).bind)(X)
+    with pytest.raises(ArgumentError, match="functad's own and cannot be replaced"):
+        mlir.register_lowering(sin_p, Scalar("cos({0})"))
+
+
+def test_a_primitive_defined_again_replaces_the_one_before():
+    square_p = made(Scalar("{0} * {0}"))
+    f = functad.jit(lambda x: square_p.bind(x))
+    assert f(X)[0] == 0.25
+    square_p = made(Scalar("{0} + {0}"))  # as a cell of a notebook that runs again does it
+    f = functad.jit(lambda x: square_p.bind(x))
+    assert f(X)[0] == 1.0
