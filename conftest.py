@@ -36,7 +36,7 @@ LONGEST = [
         "scalar_promotion sums typed_keys cpu_signed_zeros calls rotations benchmarks_gradbench odeint "
         "cpu_while_gradients cpu_fused cpu_largest train_rnn cpu_counters numpy_gradients "
         "cpu_elementwise nn_recurrent reductions fuzz_found api_autodiff nn_multi_head "
-        "small_matrices data cpu_machine cpu_math checkpoints imports gathered_products lowering_products "
+        "small_matrices equal_values data cpu_machine cpu_math checkpoints imports gathered_products lowering_products "
         "lowering_plan cpu_runtime cache_files loop_passes shifted_stacks cpu_concurrency cpu_objects rewrites "
         "deep_trees report nn_recurrent_combining cpu_random_programs kinks doctor numpy_methods debug cpu_blas "
         "lowering_fuse numpy_calls cpu_tiles cpu_range api_dispatch loop_layout sparse_linalg namespaces "

@@ -301,7 +301,8 @@ class NamedSharding(Sharding):
         >>> NamedSharding(AbstractMesh((1,), ("data",)), PartitionSpec("data", None)).update(spec=("data",)).spec
         P('data',)
         """
-        return NamedSharding(**{"mesh": self.mesh, "spec": self.spec} | changes)
+        kept: dict[str, Any] = {"mesh": self.mesh, "spec": self.spec, "memory_kind": self.memory_kind}
+        return NamedSharding(**kept | changes)
 
     def check_compatible_aval(self, aval_shape: tuple[int, ...]) -> None:
         if len(self.spec) > len(aval_shape):

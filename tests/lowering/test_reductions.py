@@ -63,6 +63,14 @@ def test_short_rows_are_written_out_where_vectors_had_better_run_along_the_rows(
     assert loops(lambda y, row: y[:, 2 : 2 + length] * row, apart) == 2  # a vector along the rows would gather
 
 
+def test_a_sum_whose_parts_are_its_terms_keeps_the_short_rows_of_its_result() -> None:
+    def f(x: Any) -> Any:
+        return jnp.sum(jnp.transpose(x, (0, 2, 1)) / 5, axis=0)
+
+    x = np.arange(120_000, dtype=np.float32).reshape(4, 3, 10_000)
+    np.testing.assert_array_equal(functad.jit(f)(x), f(x))
+
+
 def test_what_comes_before_and_after_a_short_reduction() -> None:
     x = np.linspace(-2, 2, 60, dtype=np.float32).reshape(20, 3)
 

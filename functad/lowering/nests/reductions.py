@@ -137,7 +137,9 @@ def rows_written_out(nest: Nest) -> Nest:
     Vectors then run along that one. Else each is one row and little more than it; where a row is written in place of
     what is read, a vector that ends amid the next row, with a mask, makes that wait until it is in memory.
     """
-    if len(nest.loops) < 2 or any(nest.reduced) or nest.carried is not None or nest.ordered or nest.update is not None:
+    if len(nest.loops) < 2 or any(nest.reduced) or nest.accumulators or nest.carried is not None:
+        return nest
+    if nest.ordered or nest.update is not None:
         return nest
     rows, columns = nest.loops[-2:]
     calls = work_of(nest).calls
