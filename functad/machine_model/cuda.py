@@ -25,7 +25,7 @@ CUDA_GRAPHS = 8
 """graphs that are kept of a Program, one for each set of addresses that it ran on. Chosen."""
 
 CUDA_OPERATIONS = 4096
-"""un-jitted operations, by parameters and types, whose kernels are kept. Chosen."""
+"""operations outside of jit, by parameters and types, whose kernels are kept. Chosen."""
 
 CUDA_COPY_BYTES = 1 << 28
 """bytes. By a copy of so many the bandwidth of a GPU's memory is measured. Chosen: more than its caches hold."""
@@ -37,3 +37,6 @@ than two launches for each step. Compared on no GPU yet."""
 CUDA_PIECES = 1024
 """threads for which rules with kernels of their own cut their work, into a few pieces for each: enough to keep all
 threads of a GPU busy, few enough for what each piece keeps in memory. Compared on no GPU yet."""
+
+CUDA_REPEATS = 20
+"""times that a profile starts each kernel, of which the least counts. Chosen."""
