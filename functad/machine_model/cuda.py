@@ -12,6 +12,25 @@ CUDA_TILE = 16
 CUDA_FEW_POINTS = 4096
 """results that cannot keep a GPU busy with one thread for each; a block sums each then. Compared on no GPU yet."""
 
+CUDA_SMALL_STEP = 200.0
+"""ns of a step on the CPU, of a loop that is one thread's work on a GPU, where that takes about 20 times as long: less
+than two launches for each step. Compared on no GPU yet."""
+
+CUDA_FEWEST_ROWS = 128
+"""rows from which on a block computes all nests of a row, one after another, instead of the grid each nest. Compared on
+no GPU yet: about as many as a large GPU has multiprocessors."""
+
+CUDA_PARTED_ROW = 1 << 12
+"""elements of a row from which on many threads sort it together, instead of one. Compared on no GPU yet."""
+
+CUDA_SORTED_PIECES = 128
+"""pieces of the rows that are sorted together: each thread has one, and one thread counts over all. Compared on no GPU
+yet."""
+
+CUDA_PIECES = 1024
+"""threads for which rules with kernels of their own cut their work, into a few pieces for each: enough to keep all
+threads of a GPU busy, few enough for what each piece keeps in memory. Compared on no GPU yet."""
+
 CUDA_POOL_BYTES = 512
 """bytes. The smallest piece of memory that is taken from the driver. Chosen: addresses are aligned to it."""
 
@@ -29,14 +48,6 @@ CUDA_OPERATIONS = 4096
 
 CUDA_COPY_BYTES = 1 << 28
 """bytes. By a copy of so many the bandwidth of a GPU's memory is measured. Chosen: more than its caches hold."""
-
-CUDA_SMALL_STEP = 200.0
-"""ns of a step on the CPU, of a loop that is one thread's work on a GPU, where that takes about 20 times as long: less
-than two launches for each step. Compared on no GPU yet."""
-
-CUDA_PIECES = 1024
-"""threads for which rules with kernels of their own cut their work, into a few pieces for each: enough to keep all
-threads of a GPU busy, few enough for what each piece keeps in memory. Compared on no GPU yet."""
 
 CUDA_REPEATS = 20
 """times that a profile starts each kernel, of which the least counts. Chosen."""

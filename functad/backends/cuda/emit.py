@@ -5,12 +5,14 @@ Knows grids, blocks and shared memory; nothing of Programs, of memory or of Numb
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ast
+import textwrap
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
-from functad.backends.cuda.mapping import LoopMapping, map_nest
+from functad.backends.cuda.mapping import OWNER, LoopMapping, MappedLoop, map_nest
 from functad.dtypes import is_narrow_float
-from functad.lowering.memory.buffers import Buffer
+from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.affine import Affine, Symbol, data, delinear
 from functad.lowering.nests.nest import (
     POST,
@@ -23,6 +25,7 @@ from functad.lowering.nests.nest import (
     Statement,
     Store,
     Update,
+    fresh,
     literal_text,
 )
 from functad.lowering.nests.printing import (
@@ -31,6 +34,7 @@ from functad.lowering.nests.printing import (
     combined,
     depths,
     identity,
+    own_names_apart,
     parameters,
     start_of,
     updated,
@@ -62,12 +66,51 @@ def emit(nest: Nest, threads: int) -> CudaKernel:
     return _CudaEmitter(nest, map_nest(nest, threads)).kernel()
 
 
+def emit_rows(nests: Sequence[Nest], vocabulary: Set[str]) -> CudaKernel:
+    """One kernel of several nests, whose first loops are the same rows: a block computes a row, nest after nest.
+
+    What one of them has left for a row the next one reads, so a row is in the caches. vocabulary: names not to be used.
+    """
+    row = nests[0].loops[0]
+    merged: dict[Storage, Parameter] = {}
+    names: set[str] = set()
+    for nest in nests:
+        for storage, (name, buffer, mode) in parameters(nest).items():
+            known = merged.get(storage)
+            name = known[0] if known else fresh(name, names)
+            merged[storage] = (name, buffer, mode if known is None or known[2] == mode else "rw")
+    taken = {"thread", "row_here"}
+    lines = ["thread = cuda.threadIdx.x", f"for row_here in range(cuda.blockIdx.x, {row.extent}, cuda.gridDim.x):"]
+    inner: list[MappedLoop] = []
+    for nest in nests:
+        inside = tuple(MappedLoop(s.name, s.extent) for s in nest.loops[1:])
+        inner += [loop for loop in inside if loop not in inner]
+        mapping = LoopMapping(block=(MappedLoop(nest.loops[0].name, row.extent),), thread=inside)
+        own = [name for name, _, _ in (merged[storage] for storage in parameters(nest))]
+        text = _CudaEmitter(nest, mapping).row(merged)
+        others = {*vocabulary, *taken, *(names - set(own))} - {"thread", "row_here"}
+        text, _ = own_names_apart(text, own, others)
+        taken |= _set_in(text)
+        lines.append(text.rstrip("\n"))
+    mapping = LoopMapping(
+        block=(MappedLoop("row_here", row.extent),), thread=tuple(inner) or (MappedLoop("thread", 1),)
+    )
+    return CudaKernel("\n".join(lines) + "\n", tuple(merged.values()), mapping)
+
+
+def _set_in(text: str) -> set[str]:
+    """The names that a text sets."""
+    nodes = ast.walk(ast.parse(textwrap.dedent(text)))
+    return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+
+
 class _CudaEmitter:
     def __init__(self, nest: Nest, mapping: LoopMapping) -> None:
         self.nest, self.mapping = nest, mapping
         self.lines: list[str] = []
         self.parameters = parameters(nest)
         symbols = {s.name: s for s in nest.loops}
+        symbols |= {loop.name: Symbol(OWNER, 0, loop.extent - 1) for loop in mapping.grid if loop.name == OWNER}
         self.outer = [symbols[loop.name] for loop in (*mapping.grid, *mapping.block)]
         self.inner = [symbols[loop.name] for loop in (*mapping.thread, *mapping.serial)]
 
@@ -102,16 +145,44 @@ class _CudaEmitter:
 
     def _begin_block(self, gathered: Sequence[Accumulator | Carried]) -> None:
         """Shared memory for what a block gathers, and the loop of blocks."""
-        self.depths = depths(self.nest, {**dict.fromkeys(self.outer, 0), **dict.fromkeys(self.inner, 1)})
-        for a in gathered:
-            kind = SHARED_TYPES.get(a.dtype.name, a.dtype.name)
-            self._line(0, f"shared_{a.name} = cuda.shared.array(THREADS, {kind})")
+        self._share(0, gathered)
         self._line(0, "thread = cuda.threadIdx.x")
         self._loop(0, "point", self.outer, "cuda.blockIdx.x", "cuda.gridDim.x")
         self._statements(PRE, 0, 1)
 
+    def _share(self, depth: int, gathered: Sequence[Accumulator | Carried]) -> None:
+        self.depths = depths(self.nest, {**dict.fromkeys(self.outer, 0), **dict.fromkeys(self.inner, 1)})
+        for a in gathered:
+            kind = SHARED_TYPES.get(a.dtype.name, a.dtype.name)
+            self._line(depth, f"shared_{a.name} = cuda.shared.array(THREADS, {kind})")
+
+    def row(self, given: Mapping[Storage, Parameter]) -> str:
+        """The text of what a block computes of row `row_here`; given: what parameters are called."""
+        self.parameters = dict(given)
+        for name, value in self.nest.used_constants().items():
+            self._line(1, f"{name} = {literal_text(value, value.dtype)}")
+        self._share(1, self.nest.accumulators)
+        self._line(1, f"{self.outer[0].name} = row_here")
+        self._statements(PRE, 0, 1)
+        if self.nest.accumulators:
+            self._gathered()
+        elif self.inner:
+            self._loop(1, "term", self.inner, "thread", "THREADS")
+            self._statements(PRE, 1, 2)
+            self._stores(PRE, 2)
+            self._line(1, "cuda.syncthreads()")
+        else:
+            self._line(1, "if thread == 0:")
+            self._stores(PRE, 2)
+            self._line(1, "cuda.syncthreads()")
+        return "\n".join(self.lines) + "\n"
+
     def _by_block(self) -> None:
         self._begin_block(self.nest.accumulators)
+        self._gathered()
+
+    def _gathered(self) -> None:
+        """Accumulators over the inner loops, which the threads of a block share, and what follows from them."""
         for a in self.nest.accumulators:
             self._line(1, f"{a.name} = {identity(a)}")
         self._loop(1, "term", self.inner, "thread", "THREADS")
@@ -225,8 +296,9 @@ class _CudaEmitter:
                 self._line(depth, f"{self._element(store.buffer, store.offset)} = {_stored(store)}")
 
     def _update(self, update: Update, depth: int) -> None:
-        if update.guard:
-            self._line(depth, f"if {update.guard}:")
+        owned = [f"{self.nest.owners.name} == {OWNER}"] if self.nest.owners else []
+        if conditions := [*([update.guard] if update.guard else []), *owned]:
+            self._line(depth, f"if {' and '.join(conditions)}:")
             depth += 1
         element = self._element(update.buffer, update.offset)
         after = updated(update, _loaded(update.buffer, element))

@@ -15,7 +15,8 @@ from functad import machine_model
 from functad.backends.cpu.kernels.emit_loop import emit_loop
 from functad.backends.cpu.kernels.small_loops import cost_of_steps, step_cost, touched_by
 from functad.backends.cuda.convolution import emit_convolution
-from functad.backends.cuda.emit import CudaKernel, emit
+from functad.backends.cuda.emit import CudaKernel, emit, emit_rows
+from functad.backends.cuda.rows import joined_rows
 from functad.backends.cuda.scalars import INTRINSICS
 from functad.backends.cuda.text_kernels import emit_text
 from functad.lowering.blocks import ControlPlan, Instruction
@@ -80,7 +81,23 @@ class _CudaWriter:
         return CudaKernels(source, instructions, self.kernels)
 
     def _instructions(self, steps: Sequence[Step]) -> list[Instruction | ControlPlan]:
-        return [self._instruction(step) if isinstance(step, PlainStep) else self._control(step) for step in steps]
+        found: list[Instruction | ControlPlan] = []
+        for step in joined_rows(steps, self.threads):
+            if isinstance(step, list):
+                found.append(self._rows(step))
+            else:
+                found.append(self._instruction(step) if isinstance(step, PlainStep) else self._control(step))
+        return found
+
+    def _rows(self, steps: Sequence[NestStep]) -> Instruction:
+        """Nests over the same rows as one kernel."""
+        kernel = emit_rows([step.nest for step in steps], {*INTRINSICS, *NUMBA_NAMES, *_OF_FILES})
+        works = [work_of(step.nest) for step in steps]
+        flops, nbytes = sum(w.flops for w in works), sum(w.bytes for w in works)
+        eqns = list(dict.fromkeys(eqn for step in steps for eqn in step.eqns))
+        name, rows = f"rows_{steps[-1].name}", kernel.mapping.work
+        step = KernelStep(name, kernel.body, kernel.parameters, rows, flops, nbytes, False, (), eqns)
+        return self._call_of(kernel, step, flops, nbytes)
 
     def _control(self, step: ControlStep) -> Instruction | ControlPlan:
         """A loop or branch: one thread's kernel if it is small, or else what its parts are."""

@@ -38,7 +38,7 @@ class CudaLowering:
 
     def __init__(self, program: Program, donated: Sequence[bool] = ()) -> None:
         self.program = eliminate_dead_code(program)  # what is not used has no place to be written to
-        self.schedule = make_schedule(self.program, donated, machine=Machine(machine_model.CUDA_PIECES, on_device=True))
+        self.schedule = make_schedule(self.program, donated, Machine(machine_model.CUDA_PIECES, on_device=True))
         if config.check_programs:
             check_schedule(self.schedule)
         self.generated = generate(self.schedule, THREADS, TILE)

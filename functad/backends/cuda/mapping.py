@@ -14,6 +14,8 @@ from functad import machine_model
 from functad.dtypes import kind_of
 from functad.lowering.nests.nest import Nest
 
+OWNER = "owner_here"  # the loop over those who share updates
+
 
 class MappedLoop(NamedTuple):
     """A loop's variable, and its number of steps."""
@@ -60,7 +62,8 @@ def map_nest(nest: Nest, threads: int) -> LoopMapping:
 
     A thread computes one result, unless it is reduced from many elements that lie side by side, or there are few
     results: then a block does. So, too, where a value is carried along many steps, and there are few such loops.
-    What is updated in the order of a loop's steps is one thread's work for all of the loop.
+    What is updated in the order of a loop's steps is one thread's work for all of the loop, or, with owners, that of
+    one thread for each owner, which leaves out the updates of others.
     """
     in_order = {nest.carried, *nest.ordered}
     inner = [s for s, reduced in zip(nest.loops, nest.reduced) if reduced or s in in_order]
@@ -71,9 +74,10 @@ def map_nest(nest: Nest, threads: int) -> LoopMapping:
     adjacent = bool(inner) and nest.loops[-1] is inner[-1]
     gathered = bool(nest.accumulators) and (adjacent or few)
     carried = inner == [nest.carried] and few
-    if nest.points // max(work, 1) >= 2 * threads and (gathered or carried) and _in_any_order(nest):
+    if nest.points // max(work, 1) >= 2 * threads and (gathered or carried) and in_any_order(nest):
         return LoopMapping(block=outer, thread=inside)
-    return LoopMapping(grid=outer, serial=inside)
+    owners = (MappedLoop(OWNER, nest.owners.shares),) if nest.owners else ()
+    return LoopMapping(grid=(*owners, *outer), serial=inside)
 
 
 def map_range(extent: int, serial: Sequence[MappedLoop] = ()) -> LoopMapping:
@@ -81,7 +85,7 @@ def map_range(extent: int, serial: Sequence[MappedLoop] = ()) -> LoopMapping:
     return LoopMapping(grid=(MappedLoop("step", extent),), serial=tuple(serial))
 
 
-def _in_any_order(nest: Nest) -> bool:
+def in_any_order(nest: Nest) -> bool:
     """Whether values may be put together in another order: products of floats would over- or underflow elsewhere."""
     gathered = [(a.kind, a.dtype) for a in nest.accumulators] + [(c.kind, c.dtype) for c in nest.carries]
     return not any(kind == "prod" and kind_of(dtype) in "fc" for kind, dtype in gathered)

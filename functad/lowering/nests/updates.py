@@ -31,20 +31,25 @@ from functad.lowering.nests.split import cut
 from functad.primitives.loops.text import cast, combined
 
 
-def shared_updates(nest: Nest, threads: int) -> list[tuple[str, Nest]]:
+def shared_updates(nest: Nest, threads: int, on_device: bool = False) -> list[tuple[str, Nest]]:
     """Nests, with suffixes of their names, that do the same in order, as many threads as there are can share them.
 
     Threads share the first loop if its steps write to places of their own. If not, but rows are long, each owns a part
     of the result, and looks at all updates. Where many updates meet, and their order does not matter, each of several
     parts of them goes to a copy of the result; then the copies are put together. What remains is one thread's.
+
+    On a device, where threads are many and slow, each owns parts of the result, however short rows are.
     """
     update = nest.update
     if update is None or not nest.loops or nest.loops[0] not in nest.ordered:
         return [("", nest)]
     row = _row(nest)
     is_large = nest.points >= machine_model.ELEMENTS_WORTH_THREADS
+    if on_device:
+        owners = _next_power_of_two(threads // max(row, 1))
+        return [("", _owned(nest, update, owners, row, apart=0) if is_large and owners > 1 else nest)]
     if is_large and row * update.buffer.dtype.itemsize >= machine_model.SHARED_ROW_BYTES:
-        return [("", _owned(nest, update, _next_power_of_two(max(2, threads)), row))]
+        return [("", _owned(nest, update, _next_power_of_two(max(2, threads)), row, machine_model.APART_BYTES))]
     parts = _parts(nest, update, row) if is_large else 1
     return _Parts(nest, update, parts).nests() if parts > 1 else [("", nest)]
 
@@ -58,13 +63,13 @@ def _next_power_of_two(n: int) -> int:
     return 1 << (n - 1).bit_length()
 
 
-def _owned(nest: Nest, update: Update, owners: int, row: int) -> Nest:
-    """The nest with the owner of each row of the result: every so many-th block of rows.
+def _owned(nest: Nest, update: Update, owners: int, row: int, apart: int) -> Nest:
+    """The nest with the owner of each row of the result: every so many-th block of rows, of so many bytes at least.
 
     The rows of a table are seldom used equally, and often sorted by use: contiguous shares would be unequal.
     """
     first = update.offset.substitute({s: Affine(0) for s in nest.loops if s not in nest.ordered})
-    rows = _next_power_of_two(-(-machine_model.APART_BYTES // (row * update.buffer.dtype.itemsize)))
+    rows = _next_power_of_two(max(-(-apart // (row * update.buffer.dtype.itemsize)), 1))
     text = f"(row_of_result >> {rows.bit_length() - 1}) & {owners - 1}"
     owner = Let(("owner",), text, ("row_of_result",), PRE, None)
     known = {update.guard, *(s.name for s in first.symbols())}

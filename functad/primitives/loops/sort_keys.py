@@ -32,6 +32,7 @@ class SortedRows:
     """The rows of arrays of one shape along an axis: where row r begins, and how far its elements are apart."""
 
     def __init__(self, target: Any, shape: Sequence[int], axis: int) -> None:
+        self.on_device = target.on_device
         self.length, self.stride = shape[axis], math.prod(shape[axis + 1 :])
         self.count = math.prod(shape) // self.length
         self.in_group = -(-self.count // (machine_model.PARTS_A_THREAD * target.threads_hint))

@@ -25,7 +25,7 @@ def sort_side_by_side(target: Any, rows: SortedRows, key: Key, x: Any, out: Any,
     """Sort rows of x, real numbers, by their key; then run `afterwards` for each row r, which begins at base."""
     m, full = rows.length, machine_model.NETWORK_BYTES // key.word.itemsize
     fits = m * machine_model.NETWORK_BYTES <= machine_model.FIRST_CACHE
-    lanes = full if fits and rows.count >= full else full // 2
+    lanes = 1 if target.on_device else full if fits and rows.count >= full else full // 2
     blocks = -(-rows.count // lanes)
     in_group = -(-blocks // (machine_model.PARTS_A_THREAD * target.threads_hint))
     groups = -(-blocks // in_group)

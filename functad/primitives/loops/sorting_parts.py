@@ -19,7 +19,8 @@ from functad.records import Record
 
 def sorts_in_parts(rows: SortedRows, key: Key) -> bool:
     """Whether rows are so long that digits of all of a row do not stay in the caches."""
-    return rows.length >= machine_model.PARTED_ROW and key.word.itemsize >= 4
+    least = machine_model.CUDA_PARTED_ROW if rows.on_device else machine_model.PARTED_ROW
+    return rows.length >= least and key.word.itemsize >= 4
 
 
 class CarriedAlong(Record):
@@ -50,7 +51,9 @@ class PartedSort:
     def __init__(self, target: Any, rows: SortedRows, key: Key, carried: CarriedAlong | None) -> None:
         self._target, self._rows, self._key, self._carried = target, rows, key, carried
         m, unsigned, self._values = rows.length, cast(key.word), 1 << machine_model.DIGIT_BITS
-        self._pieces = max(1, machine_model.SORTED_PIECES // rows.count)
+        pieces = machine_model.CUDA_SORTED_PIECES if rows.on_device else machine_model.SORTED_PIECES
+        self._pieces = max(1, pieces // rows.count)
+        self._together = 1 if rows.on_device else machine_model.PARTS_TOGETHER
         self._span = -(-m // self._pieces)
         self._passes = 8 * key.word.itemsize // machine_model.DIGIT_BITS - 1  # for what the first digit leaves
         groups, index = rows.count * self._pieces, index_dtype(m)
@@ -59,9 +62,7 @@ class PartedSort:
             **{name: target.scratch((groups,), key.word) for name in ("least", "largest", "origin", "shift")},
             **{name: target.scratch((groups, self._values), index) for name in ("counts", "places", "next_places")},
             "begins": target.scratch((rows.count, self._values + 1), index),
-            "own": target.scratch(
-                (rows.count * self._values // machine_model.PARTS_TOGETHER, self._passes, self._values), index
-            ),
+            "own": target.scratch((rows.count * self._values // self._together, self._passes, self._values), index),
         }
         if carried is not None:
             self._scratch["order"] = target.scratch((rows.count, 2, m), carried.dtype)
@@ -169,7 +170,7 @@ class PartedSort:
 
     def _sort_parts(self, inputs: dict[str, Any], outs: dict[str, Any], moves: Sequence[str], kept: int) -> None:
         rows, m, unsigned = self._rows, self._rows.length, cast(self._key.word)
-        in_row, table = self._values // machine_model.PARTS_TOGETHER, self._values * self._passes
+        in_row, table = self._values // self._together, self._values * self._passes
         counted = "".join(
             f"""
                 place = table + {self._values * p} + {self._digit.format(f"{unsigned}({machine_model.DIGIT_BITS * p})")}
@@ -182,8 +183,8 @@ class PartedSort:
     to = {rows.base(kept)}
     low = origin[{self._pieces} * r]
     low_bits = shift[{self._pieces} * r]
-    first = {self._values + 1} * r + {machine_model.PARTS_TOGETHER} * (group % {in_row})
-    for part in range(first, first + {machine_model.PARTS_TOGETHER}):
+    first = {self._values + 1} * r + {self._together} * (group % {in_row})
+    for part in range(first, first + {self._together}):
         begin = i64(begins[part])
         size = i64(begins[part + 1]) - begin
         source = {2 * m} * r + {m} + begin

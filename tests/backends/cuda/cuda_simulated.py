@@ -152,6 +152,34 @@ def check_products() -> None:
     run(together)
 
 
+def check_rows_by_block() -> None:
+    """Softmax, its gradient and layer norm are one kernel each; what does not lie in rows apart is not joined."""
+    x = numbers("float32", 4, 12).astype(np.float32)
+
+    def attention(q: Any, k: Any, v: Any) -> Any:
+        scores = jnp.where(jnp.tri(4, dtype=bool), q @ k.T, -jnp.inf)
+        return softmax(scores) @ v
+
+    with changed({"CUDA_FEWEST_ROWS": 1}):
+        for fun, args in (
+            (softmax, (x,)),
+            (functad.grad(lambda x: (softmax(x) ** 2).sum()), (x,)),
+            (layer_norm, (x, x[0], x[1])),
+            (lambda x: softmax(x.astype(jnp.float16)), (x,)),
+        ):
+            lowered = functad.jit(fun, backend="cuda").lower(*args)
+            assert len(lowered._lowered.generated.instructions) == 1, lowered.kernels
+            agree(fun, *args)
+        for fun, args in (
+            (lambda x: softmax(x)[::-1] + x.sum(1, keepdims=True), (x,)),  # reads other rows
+            (lambda x: (x - x.max(1, keepdims=True)).sum(0), (x,)),  # sums over all rows
+            (functad.grad(lambda x: layer_norm(x, x[0], x[1]).sum()), (x,)),
+            (attention, (x, x + 1, x)),
+            (lambda x: lax.scan(lambda c, r: (softmax(c + r), c.sum(-1)), x[:2], jnp.stack([x[:2], x[2:]])), (x,)),
+        ):
+            agree(fun, *args)
+
+
 def check_parts_of_kernels_by_text() -> None:
     """What short rows are not enough for: sorts in parts, blocks of Fourier transforms, convolutions beyond a tile."""
     x = numbers("float32", 2, 70).astype(np.float32)
@@ -165,8 +193,26 @@ def check_parts_of_kernels_by_text() -> None:
         lambda x, w: list(functad.vjp(lambda x, w: lax.conv(x, w, (2, 1), "SAME"), x, w)[1](jnp.ones((1, 3, 3, 4)))),
         [image, weight],
     )
+    rows = numbers("float32", 9, 3).astype(np.float32)
+    for kind in ("add", "min", "mul"):
+        together.add(
+            f"scatter-{kind}", lambda x, r, k=kind: [getattr(x[:, 0].at[jnp.int32(r[:, 0])], k)(r[:, 1])], [x, rows]
+        )
+        together.add(
+            f"scatter-{kind}, rows", lambda x, r, k=kind: [getattr(x[:, :3].at[jnp.int32(r[:, 0])], k)(r)], [x, rows]
+        )
     together.add("half precision", lambda x: [jnp.sort(x), lax.cumlogsumexp(x)], [x[:, :5].astype(np.float16)])
-    with changed({"PARTED_ROW": 16, "COUNTED_ROW": 4, "NETWORK_ROW": 2, "KEPT_LARGEST": 8, "DIGIT_BITS": 4}):
+    with changed(
+        {
+            "CUDA_PARTED_ROW": 16,
+            "CUDA_SORTED_PIECES": 6,
+            "COUNTED_ROW": 4,
+            "NETWORK_ROW": 2,
+            "KEPT_LARGEST": 8,
+            "DIGIT_BITS": 4,
+            "ELEMENTS_WORTH_THREADS": 4,
+        }
+    ):
         run(together)
 
 
@@ -330,7 +376,13 @@ def check_random_programs(first: int) -> str:
         choose = random.Random(label)
         program = random_program(label, STEPS)
         trial = Trial(program, choose.choice(forms_of(program)), number)
-        with changed({**drawn(choose), "CUDA_SMALL_STEP": choose.choice([0.0, 200.0, 1e9])}):
+        with changed(
+            {
+                **drawn(choose),
+                "CUDA_SMALL_STEP": choose.choice([0.0, 200.0, 1e9]),
+                "CUDA_FEWEST_ROWS": choose.choice([1, 128]),
+            }
+        ):
             try:
                 simplified = simplify(trial.traced)
             except FunctadError:  # a derivative that does not exist
