@@ -117,7 +117,7 @@ def check_nothing_is_copied_back() -> None:
         float(loss)
         assert transfers.count == 1
         float(loss)
-        print(loss)
+        str(loss)
         assert transfers.count == 1  # it is known by now
 
 
