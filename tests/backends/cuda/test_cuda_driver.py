@@ -356,7 +356,8 @@ def test_doctor_shows_the_whole_picture(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(doctor, "_test_of_gpu", lambda device: f"right on {device}")
     found = {f[0]: f[1] for f in doctor._cuda() if isinstance(f, tuple)}
     assert found == {
-        "driver": "for CUDA 12.4", "compiler": "numba-cuda 0.30.4", "libNVVM": "works", "cuBLAS": "/cuda/lib/libcublas.so*",
+        "driver": "for CUDA 12.4", "compiler": "numba-cuda 0.30.4", "libNVVM": "works",
+        "cuBLAS": "/cuda/lib/libcublas.so*",
         "assembler": "none: the driver assembles kernels whenever they are loaded",
         "cuda:0": "Fake GPU, compute capability 9.0, 132 multiprocessors, 3.0 of 3.0 GiB free",
         "test kernel": "right on cuda:0",
