@@ -83,7 +83,7 @@ def main(arguments: list[str] | None = None) -> int:
         machine_model.CUDA_THREADS = options.threads
     session = Session(options.seconds, TINY if options.tiny else FULL)
     device: Any = functad.devices("cuda")[0]
-    for operator in OPERATORS:
+    for operator in ("sum", "product") if options.tiny else OPERATORS:
         session.run(f"operator {operator}", lambda sizes, name=operator: _operator(name, sizes, device))
     if not options.threads:
         session.run("overhead of a call", lambda sizes: _overhead(sizes, device))
