@@ -16,7 +16,8 @@ from functad.ir import Absent, Example
 from functad.lowering_rules import Scalar
 from functad.primitives.arithmetic import abs, add, div, mul, neg, sign, sub
 from functad.primitives.builders import FLOATS, Kinks, binary, kinks_of, nary, unary
-from functad.primitives.common import convert_element_type, full_like, scalar_like, uniform
+from functad.primitives.common import broadcast_in_dim, convert_element_type, full_like, scalar_like, uniform
+from functad.primitives.joining import concatenate, unstack
 from functad.primitives.kernels import bessel, incomplete, special
 from functad.primitives.logic import eq, gt, lt, select_n
 from functad.primitives.special_functions import lgamma
@@ -64,25 +65,37 @@ _STEP = 0.06
 def _slope_in_order(a: Any, x: Any) -> Any:
     """∂P/∂a in float64: of P, or of 1 − P where that is smaller."""
     is_below = lt(x, a)
-    slope = _slope_of_tail(lambda order: select_n(is_below, igammac(order, x), igamma(order, x)), a, a)
+
+    def tail(orders: Any, is_below: Any, x: Any) -> Any:
+        return select_n(is_below, igammac(orders, x), igamma(orders, x))
+
+    slope = _slope_of_tail(tail, a, a, is_below, x)
     return select_n(is_below, neg(slope), slope)
 
 
-def _slope_of_tail(tail: Callable[[Any], Any], order: Any, sharpness: Any) -> Any:
+def _slope_of_tail(tail: Callable[..., Any], order: Any, sharpness: Any, *others: Any) -> Any:
     """How a tail of a distribution changes with its order, by differences in ln order of ln tail.
 
+    tail: a function of orders and of `others`, called once with all orders, stacked in front.
     sharpness: within 1/√sharpness of ln order the tail changes much.
     """
+    shape = max((aval_of(v).shape for v in (order, sharpness, *others)), key=len)
     step = div(np.float64(_STEP), sqrt(add(sharpness, np.float64(1))))
-
-    def log_tail(steps: int) -> Any:
-        return log(tail(mul(order, exp(mul(step, np.float64(steps))))))
-
-    terms = [mul(sub(log_tail(k), log_tail(-k)), np.float64(c)) for k, c in enumerate(_DIFFERENCE, 1)]
+    near = range(-len(_DIFFERENCE), len(_DIFFERENCE) + 1)
+    orders = [_in_rows(mul(order, exp(mul(step, np.float64(k)))), 1, shape) for k in near]
+    parts = unstack(tail(concatenate(orders, 0), *[_in_rows(v, len(near), shape) for v in others]))
+    logs = {k: log(part) for k, part in zip(near, parts) if k}
+    terms = [mul(sub(logs[k], logs[-k]), np.float64(c)) for k, c in enumerate(_DIFFERENCE, 1)]
     slope = div(add(add(terms[0], terms[1]), add(terms[2], terms[3])), mul(step, order))
-    part = tail(order)
+    part = parts[len(_DIFFERENCE)]
     slope = mul(part, slope)
     return select_n(eq(part, np.float64(0)), slope, full_like(slope, 0))  # at an end all orders have the same tail
+
+
+def _in_rows(x: Any, count: int, shape: tuple[int, ...]) -> Any:
+    """So many rows of a shape, each of which is x."""
+    dimensions = range(1, 1 + len(aval_of(x).shape))
+    return broadcast_in_dim(x, shape=(count, *shape), broadcast_dimensions=tuple(dimensions))
 
 
 def _betainc_slope(a: Any, b: Any, x: Any) -> Any:
@@ -90,9 +103,11 @@ def _betainc_slope(a: Any, b: Any, x: Any) -> Any:
     dtype = aval_of(a).dtype
     a, b, x = (convert_element_type(v, np.float64) for v in (a, b, x))
     is_below, rest = lt(x, div(a, add(a, b))), sub(np.float64(1), x)
-    slope = _slope_of_tail(
-        lambda order: select_n(is_below, betainc(b, order, rest), betainc(order, b, x)), a, div(mul(a, b), add(a, b))
-    )
+
+    def tail(orders: Any, is_below: Any, b: Any, x: Any, rest: Any) -> Any:
+        return select_n(is_below, betainc(b, orders, rest), betainc(orders, b, x))
+
+    slope = _slope_of_tail(tail, a, div(mul(a, b), add(a, b)), is_below, b, x, rest)
     return convert_element_type(select_n(is_below, neg(slope), slope), dtype)
 
 

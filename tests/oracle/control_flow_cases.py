@@ -380,7 +380,11 @@ def batched(arg, size=3, axis=0):
     return np.stack(variants, axis=axis).astype(arg.dtype)
 
 
-def both(transform, name, weak=True):
-    """Compare `transform(m, fun of the case, its arguments)` for functad with that for JAX."""
+def both(transform, name, weak=True, at_once=True):
+    """Compare `transform(m, fun of the case, its arguments)` for functad with that for JAX.
+
+    at_once: whether JAX compiles all of its side at once: else it compiles each operation, which takes far longer.
+    """
     fun, args = CASES[name]
-    same(transform(Functad, fun, args), transform(Jax, fun, args), weak)
+    theirs = jax.jit(lambda: transform(Jax, fun, args)) if at_once else partial(transform, Jax, fun, args)
+    same(transform(Functad, fun, args), theirs(), weak)

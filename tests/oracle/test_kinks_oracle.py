@@ -86,6 +86,8 @@ def theirs_of(case, modes):
     moving = [i for i, v in enumerate(case.along) if v is not None]
 
     def slope(fun, mode, along):
+        """The derivative of a function that gives a number and those of lower order; it gives one more of these."""
+
         def of_moving(args, *given):
             values = dict(zip(moving, given))
             return fun(*[values.get(i, a) for i, a in enumerate(args)])
@@ -94,18 +96,23 @@ def theirs_of(case, modes):
             partly, point = functools.partial(of_moving, args), [args[i] for i in moving]
             tangents = [along[i] for i in moving]
             if mode == "f":
-                return jax.jvp(partly, point, tangents)[1]
-            gradients = jax.grad(partly, tuple(range(len(moving))))(*point)
-            return sum(jax.numpy.sum(jax.numpy.where(v != 0, g, 0) * v) for g, v in zip(gradients, tangents))
+                value, derivative, lower = jax.jvp(partly, point, tangents, has_aux=True)
+            else:
+                places = tuple(range(len(moving)))
+                (value, lower), gradients = jax.value_and_grad(partly, places, has_aux=True)(*point)
+                derivative = sum(jax.numpy.sum(jax.numpy.where(v != 0, g, 0) * v) for g, v in zip(gradients, tangents))
+            return derivative, [*lower, value]
 
         return sloped
 
     def at(args, along):
-        fun, orders = scalar, []
+        def fun(*args):
+            return scalar(*args), []
+
         for mode in modes:
             fun = slope(fun, mode, along)
-            orders.append(fun)
-        return [f(*args) for f in orders]
+        highest, lower = fun(*args)
+        return [*lower[1:], highest]
 
     return jax.vmap(at)
 

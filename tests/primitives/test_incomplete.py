@@ -121,3 +121,13 @@ def test_dtypes(dtype):
     with np.errstate(all="ignore"):
         results = [incomplete.igamma(x, x), incomplete.igammac(x, x), incomplete.betainc(x, x, x[0])]
     assert [(r.dtype, r.shape) for r in results] == [(np.dtype(dtype), (2,))] * 3
+
+
+@pytest.mark.parametrize("function", [incomplete.igamma, incomplete.igammac, incomplete.betainc])
+def test_large_arrays_have_the_values_of_small_ones(function, monkeypatch):
+    operands = [RNG.uniform(0.1, 0.9, (5, 7)), RNG.uniform(0.5, 3, 7), np.float64(0.3)]
+    operands = operands if function is incomplete.betainc else operands[:2]
+    whole = function(*operands)
+    monkeypatch.setattr(incomplete, "_BLOCK", 9)
+    blocks = function(*operands)
+    assert blocks.shape == (5, 7) and np.array_equal(blocks, whole)

@@ -378,9 +378,9 @@ class Pointer:
         index = self.first + index
         self.check_index(index)
         self.write(int(index))
-        kinds = (np.asarray(value).dtype.kind, self.array.dtype.kind)
-        assert kinds in STORES or kinds[0] == kinds[1], f"{self.name}: {value!r} stored without a cast"
-        self.array[index] = value if kinds[1] == "f" else np.asarray(value).astype(self.array.dtype)
+        own, given = self.array.dtype, value.dtype if isinstance(value, np.generic) else np.asarray(value).dtype
+        assert own.kind == given.kind or (given.kind, own.kind) in STORES, f"{self.name}: {value!r} stored without a cast"
+        self.array[index] = value if own.kind == "f" or own == given else np.asarray(value).astype(own)
 
     def read(self, index: int) -> None:
         assert self.is_set[index], f"{self.name}: element {index} is read before anything was written there"

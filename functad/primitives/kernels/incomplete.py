@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import wraps
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +27,25 @@ _TINY = 1e-290
 _MOST_STEPS = 20_000
 _STIRLING_FROM = 10.0
 _UNIFORM_FROM = 1e5
+_BLOCK = 1 << 15  # elements, of which the arrays that a step takes stay in caches
 
 
+def _in_blocks(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    """The element-wise function, of a block of the operands' elements at a time."""
+
+    @wraps(function)
+    def of_arrays(*operands: np.ndarray) -> np.ndarray:
+        whole = np.broadcast_arrays(*operands)
+        if whole[0].size <= _BLOCK:
+            return function(*whole)
+        flat = [v.ravel() for v in whole]
+        parts = [function(*[v[k : k + _BLOCK] for v in flat]) for k in range(0, flat[0].size, _BLOCK)]
+        return np.concatenate(parts).reshape(whole[0].shape)
+
+    return of_arrays
+
+
+@_in_blocks
 def igamma(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Lower regularised incomplete gamma function P(a, x), relatively accurate where it is small.
 
@@ -38,6 +56,7 @@ def igamma(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     return _gamma_parts(a, x)[0]
 
 
+@_in_blocks
 def igammac(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Upper regularised incomplete gamma function Q(a, x), relatively accurate where it is small.
 
@@ -46,6 +65,7 @@ def igammac(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     return _gamma_parts(a, x)[1]
 
 
+@_in_blocks
 def betainc(a: np.ndarray, b: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Regularised incomplete beta function I_x(a, b).
 
