@@ -18,8 +18,9 @@ from functad.records import Record
 
 
 def sorts_in_parts(rows: SortedRows, key: Key) -> bool:
-    """Whether rows are so long that digits of all of a row do not stay in the caches."""
-    return rows.length >= machine_model.PARTED_ROW and key.word.itemsize >= 4
+    """Whether rows are so long that digits of all of a row do not stay in the caches, or one is to be shared."""
+    shortest = machine_model.PARTED_ROW_ALONE if rows.count == 1 else machine_model.PARTED_ROW
+    return rows.length >= min(shortest, machine_model.PARTED_ROW) and key.word.itemsize >= 4
 
 
 class CarriedAlong(Record):
