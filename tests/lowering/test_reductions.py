@@ -136,8 +136,10 @@ def test_integer_products_run_along_rows_of_the_right_operand() -> None:
     assert text.index("for k in range(20)") < text.rindex("for j in range(24)")
     sums = kernels(lambda a: jnp.sum(a.T, 1), array(200, 300, dtype="int32"))
     assert sums.rindex("in range(200)") < sums.rindex("in range(start, stop)")
-    few = kernels(lambda a, b: a @ b, array(17, 20, dtype="int32"), array(20, 19, dtype="int32"))
-    assert few.index("for j in range(19)") < few.rindex("for k in range(20)")  # of no vector, as sums of floats
+    more = kernels(lambda a, b: a @ b, array(17, 20, dtype="int32"), array(20, 19, dtype="int32"))
+    assert more.index("for k in range(20)") < more.rindex("for j in range(19)")
+    few = kernels(lambda a, b: a @ b, array(17, 20, dtype="int32"), array(20, 13, dtype="int32"))
+    assert few.rindex("for j in range(13)") < few.rindex("for k in range(20)")  # of no vector, as sums of floats
 
 
 def test_more_than_few_terms_are_gathered_by_vectors() -> None:

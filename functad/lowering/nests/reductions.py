@@ -244,7 +244,7 @@ def interchanged(nest: Nest) -> Nest:
         return nest
     if any(kind_of(a.dtype) in "fc" for a in nest.accumulators):
         return nest
-    if outer[-1].extent < machine_model.NARROW_SUMS and outer[-1].extent % machine_model.FEWEST_COLUMNS:
+    if outer[-1].extent < machine_model.FLOATS_OF_VECTOR and outer[-1].extent % machine_model.FEWEST_COLUMNS:
         return nest  # too few to fill vectors
     stored = [s.value for s in nest.stores]
     if any(s.level == POST for s in nest.statements) or sorted(stored) != sorted(a.name for a in nest.accumulators):

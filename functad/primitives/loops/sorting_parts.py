@@ -18,8 +18,12 @@ from functad.records import Record
 
 
 def sorts_in_parts(rows: SortedRows, key: Key) -> bool:
-    """Whether rows are so long that digits of all of a row do not stay in the caches."""
-    least = machine_model.CUDA_PARTED_ROW if rows.on_device else machine_model.PARTED_ROW
+    """Whether rows are so long that digits of all of a row do not stay in the caches, or one is to be shared."""
+    if rows.on_device:
+        least = machine_model.CUDA_PARTED_ROW
+    else:
+        alone = min(machine_model.PARTED_ROW_ALONE, machine_model.PARTED_ROW)
+        least = alone if rows.count == 1 else machine_model.PARTED_ROW
     return rows.length >= least and key.word.itemsize >= 4
 
 

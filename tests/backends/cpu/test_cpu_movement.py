@@ -19,6 +19,7 @@ from functad.ir import registry
 from functad.lowering.steps import KernelStep, NestStep
 from functad.lowering_rules import Loops, Scattered
 from functad.primitives.dimension_numbers import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
+from functad.primitives.loops import sorting_network
 from functad.system.once import imported
 from functad.tracing import bind
 
@@ -264,7 +265,7 @@ def test_compiled_sort_of_rows_side_by_side(dtype):
         rng.random((70, 90)) < 0.5, random_array(rng, (70, 90), dtype), (9 * rng.normal(size=(70, 90))).astype(dtype)
     )
     check_loops(registry["sort"], [x], sort_params(1), compiled=True)
-    assert "part = 2 * part" in str(functad.jit(functad.numpy.sort).lower(x).kernels)
+    assert "def sort_network" in str(functad.jit(functad.numpy.sort).lower(x).kernels)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int64", "float16"])
@@ -290,6 +291,24 @@ def test_one_long_row_is_sorted_by_numpy(dtype):
     for axis, shape in ((1, (1, 3000)), (0, (3000, 1)), (1, (1, 3000, 1))):
         found = functad.jit(lambda x, axis=axis: functad.numpy.sort(x, axis=axis))(x.reshape(shape))
         np.testing.assert_array_equal(found, np.sort(x.reshape(shape), axis=axis))
+
+
+def test_a_row_that_is_the_only_one_is_sorted_by_all_threads():
+    alone, two = (jnp.zeros(shape) for shape in ((20_000,), (2, 20_000)))
+    assert "def sort_parts" in str(functad.jit(jnp.argsort).lower(alone).kernels)
+    assert "def sort_parts" not in str(functad.jit(jnp.argsort).lower(two).kernels)
+
+
+@pytest.mark.parametrize("m", [2, 3, 7, 32, 33, 100])
+def test_pairs_of_the_network_are_counted(m):
+    room = {name: np.full(2 * m * m, -1, np.int32) for name in ("firsts", "seconds")}
+    exec(sorting_network.pairs_text(m), {**room, "start": 0, "stop": 1, "minimum": min})
+    used = room["firsts"] >= 0
+    assert used.sum() == sorting_network.comparisons(m)
+    bits = np.random.default_rng(m).integers(0, 2, (64, m))  # what sorts zeros and ones sorts everything
+    for low, high in zip(room["firsts"][used], room["seconds"][used]):
+        bits[:, [low, high]] = np.sort(bits[:, [low, high]])
+    assert (np.diff(bits) >= 0).all()
 
 
 def test_many_cores_sort_one_long_row_together(monkeypatch):
