@@ -20,15 +20,16 @@ from functad.layouts import CPU, Device, check_device
 from functad.numpy import (
     arithmetic,
     array_api,
+    complex_parts,
     concatenation,
     indexing,
     linear,
     logic,
     manipulation,
     reductions,
+    rounding,
     selecting,
     sorting,
-    ufuncs,
     updates,
 )
 from functad.numpy.promotion import SCALARS, asarray, convert
@@ -186,7 +187,7 @@ _DLPACK_CPU = (1, 0)  # kDLCPU, device 0
 
 
 def _round_protocol(self: Any, ndigits: int | None = None) -> Any:
-    return ufuncs.round(self, ndigits or 0)
+    return rounding.round(self, ndigits or 0)
 
 
 def _astype(self: Any, dtype: Any, copy: bool = False, device: Any = None) -> Any:
@@ -334,8 +335,8 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "choose": selecting.choose,
     "clip": arithmetic.clip,
     "compress": _compress,
-    "conj": ufuncs.conjugate,
-    "conjugate": ufuncs.conjugate,
+    "conj": complex_parts.conjugate,
+    "conjugate": complex_parts.conjugate,
     "copy": _copy,
     "copy_to_host_async": _copy_to_host_async,
     "cumprod": reductions.cumprod,
@@ -359,7 +360,7 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "ravel": manipulation.ravel,
     "repeat": selecting.repeat,
     "reshape": _reshape,
-    "round": ufuncs.round,
+    "round": rounding.round,
     "searchsorted": sorting.searchsorted,
     "sort": sorting.sort,
     "squeeze": manipulation.squeeze,
@@ -384,12 +385,12 @@ _PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "at": updates.At,
     "committed": lambda self: True,
     "device": lambda self: CPU,
-    "imag": ufuncs.imag,
+    "imag": complex_parts.imag,
     "is_fully_addressable": lambda self: True,
     "is_fully_replicated": lambda self: True,
     "itemsize": lambda self: self.dtype.itemsize,
     "nbytes": _size_in_bytes,
-    "real": ufuncs.real,
+    "real": complex_parts.real,
     "sharding": sharding_of,
 }
 
