@@ -26,6 +26,7 @@ from functad.numpy.array_api import __array_api_version__ as __array_api_version
 from functad.numpy.array_api import __array_namespace_info__ as __array_namespace_info__
 from functad.numpy.array_methods import *
 from functad.numpy.bits import *
+from functad.numpy.complex_parts import *
 from functad.numpy.concatenation import *
 from functad.numpy.creation import *
 from functad.numpy.dtype_names import *
@@ -42,6 +43,7 @@ from functad.numpy.polynomials import *
 from functad.numpy.promotion import *
 from functad.numpy.python_ufuncs import *
 from functad.numpy.reductions import *
+from functad.numpy.rounding import *
 from functad.numpy.selecting import *
 from functad.numpy.selecting import select_cases as _select_cases
 from functad.numpy.sets import *

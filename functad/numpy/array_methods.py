@@ -22,15 +22,16 @@ from functad.layouts import CPU, Device
 from functad.numpy import (
     arithmetic,
     array_api,
+    complex_parts,
     concatenation,
     indexing,
     linear,
     logic,
     manipulation,
     reductions,
+    rounding,
     selecting,
     sorting,
-    ufuncs,
     updates,
 )
 from functad.numpy.promotion import SCALARS, asarray, convert
@@ -196,7 +197,7 @@ def _dlpack_device(self: Any) -> tuple[int, int]:
 
 
 def _round_protocol(self: Any, ndigits: int | None = None) -> Any:
-    return ufuncs.round(self, ndigits or 0)
+    return rounding.round(self, ndigits or 0)
 
 
 def _astype(self: Any, dtype: Any, copy: bool = False, device: Any = None) -> Any:
@@ -348,8 +349,8 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "choose": selecting.choose,
     "clip": arithmetic.clip,
     "compress": _compress,
-    "conj": ufuncs.conjugate,
-    "conjugate": ufuncs.conjugate,
+    "conj": complex_parts.conjugate,
+    "conjugate": complex_parts.conjugate,
     "copy": _copy,
     "copy_to_host_async": _copy_to_host_async,
     "cumprod": reductions.cumprod,
@@ -373,7 +374,7 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "ravel": manipulation.ravel,
     "repeat": selecting.repeat,
     "reshape": _reshape,
-    "round": ufuncs.round,
+    "round": rounding.round,
     "searchsorted": sorting.searchsorted,
     "sort": sorting.sort,
     "squeeze": manipulation.squeeze,
@@ -398,12 +399,12 @@ _PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "at": updates.At,
     "committed": is_committed,
     "device": _device,
-    "imag": ufuncs.imag,
+    "imag": complex_parts.imag,
     "is_fully_addressable": lambda self: True,
     "is_fully_replicated": lambda self: True,
     "itemsize": lambda self: self.dtype.itemsize,
     "nbytes": _size_in_bytes,
-    "real": ufuncs.real,
+    "real": complex_parts.real,
     "sharding": sharding_of,
 }
 

@@ -17,7 +17,7 @@ from functad.absent import absent
 from functad.array import Array
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError
-from functad.numpy import arithmetic, manipulation, padding, ufuncs
+from functad.numpy import arithmetic, complex_parts, manipulation, padding
 from functad.numpy.building import as_array, named
 from functad.numpy.promotion import asarray, canonical_axes, convert, on_wanted_device, promote_args_inexact
 from functad.primitives import fourier
@@ -205,7 +205,9 @@ def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
     Array([ 1.,  3.,  1., -1.], dtype=float32)
     """
     x = as_array("fft.hfft", a)
-    return _transform("hfft", FftType.IRFFT, ufuncs.conj(x), None if n is None else (n,), (_one("hfft", axis),), norm)
+    return _transform(
+        "hfft", FftType.IRFFT, complex_parts.conj(x), None if n is None else (n,), (_one("hfft", axis),), norm
+    )
 
 
 def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
@@ -221,7 +223,9 @@ def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None)
     >>> jnp.fft.ihfft(jnp.array([1., 3., 1., -1.]))
     Array([1.-0.j, 0.+1.j, 0.-0.j], dtype=complex64)
     """
-    return ufuncs.conj(_transform("ihfft", FftType.RFFT, a, None if n is None else (n,), (_one("ihfft", axis),), norm))
+    return complex_parts.conj(
+        _transform("ihfft", FftType.RFFT, a, None if n is None else (n,), (_one("ihfft", axis),), norm)
+    )
 
 
 # --- frequencies and their order --------------------------------------------------------------------

@@ -13,7 +13,7 @@ import numpy as np
 from functad.array import Array
 from functad.dtypes import finfo, kind_of
 from functad.errors import ArgumentError, ShapeError
-from functad.numpy import arithmetic, concatenation, logic, manipulation, reductions, selecting, sorting, ufuncs
+from functad.numpy import arithmetic, complex_parts, concatenation, logic, manipulation, reductions, selecting, sorting
 from functad.numpy.building import as_array
 from functad.numpy.promotion import (
     asarray,
@@ -279,7 +279,7 @@ def _convolve(name: str, a: Any, v: Any, mode: str, flipped: bool) -> Any:
     if not x.size or not y.size:
         raise ShapeError(f"{name} takes vectors with elements, got shapes {x.shape} and {y.shape}")
     if not flipped:
-        y = ufuncs.conjugate(y)
+        y = complex_parts.conjugate(y)
     swapped = x.size < y.size
     if swapped:
         x, y = y, x

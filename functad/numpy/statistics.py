@@ -18,12 +18,14 @@ from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.numpy import (
     arithmetic,
+    complex_parts,
     concatenation,
     creation,
     linear,
     logic,
     manipulation,
     reductions,
+    rounding,
     selecting,
     sorting,
     ufuncs,
@@ -252,7 +254,7 @@ def _position_by_shares(shares: Any, fractions: Any) -> Any:
 
 def _between(lines: Any, position: Any, method: str, count: int) -> Any:
     """Elements of sorted lines at fractional positions."""
-    below, above = ufuncs.floor(position), ufuncs.ceil(position)
+    below, above = rounding.floor(position), rounding.ceil(position)
 
     def at(index: Any) -> Any:
         limited = convert(arithmetic.clip(index, 0, count - 1), dtypes.int32)
@@ -388,7 +390,7 @@ def _place_among_equal(edges: Any, x: Any) -> Array:
 
     def guess(v: Any) -> Any:
         steps = arithmetic.add(arithmetic.multiply(arithmetic.subtract(v, edges[0]), scale), 1)
-        return convert(ufuncs.floor(arithmetic.clip(steps, 0, last + 1)), np.dtype(np.int32))
+        return convert(rounding.floor(arithmetic.clip(steps, 0, last + 1)), np.dtype(np.int32))
 
     def near(v: Any) -> list[Any]:
         place = guess(v)
@@ -530,7 +532,7 @@ def cov(
     weighted = deviation
     if weights is not None:
         weighted = arithmetic.multiply(deviation, manipulation.expand_dims(weights, 0))
-    product = linear.dot(deviation, ufuncs.conjugate(manipulation.transpose(weighted)))
+    product = linear.dot(deviation, complex_parts.conjugate(manipulation.transpose(weighted)))
     if isinstance(divisor, int):
         divisor = x.dtype.type(divisor if divisor > 0 else 0)
     return manipulation.squeeze(arithmetic.divide(product, divisor))
@@ -559,7 +561,7 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> A
     c = cov(x, y, rowvar, dtype=dtype)
     if c.ndim == 0:
         return arithmetic.divide(c, c)
-    deviation = ufuncs.sqrt(ufuncs.real(linear.diagonal(c)))
+    deviation = ufuncs.sqrt(complex_parts.real(linear.diagonal(c)))
     c = arithmetic.divide(arithmetic.divide(c, deviation[:, None]), deviation[None, :])
     if kind_of(c.dtype) == "c":
         return el.complex(arithmetic.clip(el.real(c), -1, 1), arithmetic.clip(el.imag(c), -1, 1))

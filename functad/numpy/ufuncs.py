@@ -1,6 +1,7 @@
-"""Exponentials, trigonometry, rounding and complex parts, element-wise.
+"""Exponentials, logarithms, roots, trigonometry and Bessel functions, element-wise.
 
-Knows promotion and the element-wise primitives; arithmetic and comparison have their own files.
+Knows promotion and the element-wise primitives; arithmetic, comparison, rounding and parts of complex numbers have files
+of their own.
 """
 
 from __future__ import annotations
@@ -14,15 +15,14 @@ from functad import dtypes
 from functad.api import custom_jvp
 from functad.array import Array
 from functad.dtypes import finfo, kind_of
-from functad.errors import ArgumentError, DTypeError
-from functad.numpy.building import binary_inexact, filled, named, real_scalar, scalar, select, unary_inexact
-from functad.numpy.promotion import asarray, constant, convert, operand, promote_args_inexact
+from functad.errors import DTypeError
+from functad.numpy.building import binary_inexact, real_scalar, scalar, select, unary_inexact
+from functad.numpy.promotion import convert, promote_args_inexact
 from functad.primitives import elementwise as el
 
 __all__ = [
     "acos",
     "acosh",
-    "angle",
     "arccos",
     "arccosh",
     "arcsin",
@@ -30,16 +30,12 @@ __all__ = [
     "arctan",
     "arctan2",
     "arctanh",
-    "around",
     "asin",
     "asinh",
     "atan",
     "atan2",
     "atanh",
     "cbrt",
-    "ceil",
-    "conj",
-    "conjugate",
     "cos",
     "cosh",
     "deg2rad",
@@ -47,32 +43,22 @@ __all__ = [
     "exp",
     "exp2",
     "expm1",
-    "fix",
-    "floor",
     "hypot",
     "i0",
-    "imag",
     "log",
     "log10",
     "log1p",
     "log2",
     "logaddexp",
     "logaddexp2",
-    "modf",
-    "nan_to_num",
     "rad2deg",
     "radians",
-    "real",
-    "real_if_close",
-    "rint",
-    "round",
     "sin",
     "sinc",
     "sinh",
     "sqrt",
     "tan",
     "tanh",
-    "trunc",
 ]
 
 # --- exponentials, logarithms, roots ----------------------------------------------------------------
@@ -454,207 +440,3 @@ def _bessel_i1_jvp(primals: Any, tangents: Any) -> Any:
 def _unscaled(x: Any, scaled: Any) -> Any:
     root = el.exp(el.mul(el.abs(x), scalar(x, 0.5)))  # e^|x| overflows before the product does
     return el.mul(el.mul(scaled, root), root)
-
-
-# --- rounding ---------------------------------------------------------------------------------------
-
-
-def _rounding(name: str, doc: str) -> Callable[[Any], Array]:
-    apply = getattr(el, name)
-
-    def fun(x: Any, /) -> Any:
-        x = asarray(x)
-        return x if kind_of(x.dtype) in "iub" else apply(x)
-
-    return named(fun, name, doc)
-
-
-floor = _rounding(
-    "floor",
-    """The largest integer not above x, element-wise, in the dtype of x.
-
-    >>> import functad.numpy as jnp
-    >>> jnp.floor(-1.5)
-    Array(-2., dtype=float32, weak_type=True)
-    """,
-)
-ceil = _rounding(
-    "ceil",
-    """The smallest integer not below x, element-wise, in the dtype of x.
-
-    >>> import functad.numpy as jnp
-    >>> jnp.ceil(1.2)
-    Array(2., dtype=float32, weak_type=True)
-    """,
-)
-
-
-def trunc(x: Any, /) -> Array:
-    """x without its fraction, in the dtype of x.
-
-    >>> import functad.numpy as jnp
-    >>> jnp.fix(jnp.array([-1.5, 1.5]))
-    Array([-1.,  1.], dtype=float32)
-
-    >>> import functad.numpy as jnp
-    >>> jnp.trunc(-1.5)
-    Array(-1., dtype=float32, weak_type=True)
-    """
-    x = asarray(x)
-    if kind_of(x.dtype) in "iub":
-        return x
-    return select(el.lt(x, scalar(x, 0)), el.ceil(x), el.floor(x))
-
-
-fix = trunc
-
-
-def rint(x: Any, /) -> Array:
-    """The nearest integer as a float; halves go to the even one.
-
-    >>> import functad.numpy as jnp
-    >>> jnp.rint(jnp.array([0.5, 1.5]))
-    Array([0., 2.], dtype=float32)
-    """
-    (x,) = promote_args_inexact("rint", x)
-    return _round_to_even(x)
-
-
-def round(a: Any, decimals: int = 0, out: None = None) -> Array:  # noqa: A001
-    """Round to a number of decimals; halves go to the even neighbour.
-
-    >>> import functad.numpy as jnp
-    >>> jnp.around(1.25, 1)
-    Array(1.2, dtype=float32, weak_type=True)
-
-    >>> import functad.numpy as jnp
-    >>> jnp.round(jnp.array([0.5, 1.5]))
-    Array([0., 2.], dtype=float32)
-    """
-    x = asarray(a)
-    if kind_of(x.dtype) in "iub":
-        if decimals < 0:
-            raise ArgumentError(f"round: integers cannot be rounded to {decimals} decimals; convert to floats first")
-        return x
-    if decimals == 0:
-        return _round_to_even(x)
-    working = convert(x, dtypes.compute_dtype(x.dtype), x.weak_type)
-    factor = scalar(working, 10.0**decimals)
-    rounded = el.div(_round_to_even(el.mul(working, factor)), factor)
-    return convert(rounded, x.dtype, x.weak_type)
-
-
-around = round
-
-
-def _round_to_even(x: Any) -> Any:
-    if kind_of(x.dtype) == "c":
-        return el.complex(el.round(el.real(x), 1), el.round(el.imag(x), 1))
-    return el.round(x, 1)
-
-
-def modf(x: Any, /) -> tuple[Any, Any]:
-    """The fraction and the whole part, both with the sign of x.
-
-    >>> import functad.numpy as jnp
-    >>> jnp.modf(2.5)
-    (Array(0.5, dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True))
-    """
-    (x,) = promote_args_inexact("modf", x)
-    whole = trunc(x)
-    return el.sub(x, whole), whole
-
-
-# --- complex parts ----------------------------------------------------------------------------------
-
-
-def real(val: Any, /) -> Array:
-    """The real part; of a real array the array itself.
-
-    >>> import functad.numpy as jnp
-    >>> jnp.real(1 + 2j)
-    Array(1., dtype=float32, weak_type=True)
-    """
-    x = asarray(val)
-    return el.real(x) if kind_of(x.dtype) == "c" else x
-
-
-def real_if_close(a: Any, tol: float = 100) -> Array:
-    """The real part of a complex array whose imaginary part is small everywhere, and any other array itself.
-
-    Args:
-        a: array; a complex one must have a known value, which decides the dtype of the result.
-        tol: what is small: above 1 in units of the dtype's machine epsilon.
-
-    >>> import functad.numpy as jnp
-    >>> jnp.real_if_close(jnp.array([1 + 1e-7j]))
-    Array([1.], dtype=float32)
-    """
-    x = asarray(a)
-    if kind_of(x.dtype) != "c":
-        return x
-    rewrite = "Write functad.numpy.real(x): the dtype of a result cannot depend on values."
-    size = np.abs(constant(x, "real_if_close", rewrite).imag)
-    return el.real(x) if np.all(size < (tol * finfo(x.dtype).eps if tol > 1 else tol)) else x
-
-
-def imag(val: Any, /) -> Array:
-    """The imaginary part; of a real array zeros.
-
-    >>> import functad.numpy as jnp
-    >>> jnp.imag(1 + 2j)
-    Array(2., dtype=float32, weak_type=True)
-    """
-    x = asarray(val)
-    return el.imag(x) if kind_of(x.dtype) == "c" else filled(scalar(x, 0), x.shape)
-
-
-def conjugate(x: Any, /) -> Array:
-    """The complex conjugate; of a real array the array itself.
-
-    >>> import functad.numpy as jnp
-    >>> jnp.conj(1 + 2j)
-    Array(1.-2.j, dtype=complex64, weak_type=True)
-
-    >>> import functad.numpy as jnp
-    >>> jnp.conjugate(1 + 2j)
-    Array(1.-2.j, dtype=complex64, weak_type=True)
-    """
-    x = asarray(x)
-    return el.conj(x) if kind_of(x.dtype) == "c" else x
-
-
-conj = conjugate
-
-
-def angle(z: Any, deg: bool = False) -> Array:
-    """The angle of complex numbers in radians, or in degrees.
-
-    >>> import functad.numpy as jnp
-    >>> jnp.angle(1j, deg=True)
-    Array(90., dtype=float32, weak_type=True)
-    """
-    (z,) = promote_args_inexact("angle", z)
-    result = el.atan2(imag(z), real(z))
-    return rad2deg(result) if deg else result
-
-
-def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Array:
-    """Replace NaN by `nan`, and infinities by the largest finite numbers or what is given; of complex x in both parts.
-
-    >>> import functad.numpy as jnp
-    >>> jnp.nan_to_num(jnp.array([jnp.nan, 1.0]), nan=7.0)
-    Array([7., 1.], dtype=float32)
-    """
-    x = asarray(x)
-    if kind_of(x.dtype) == "c":
-        return el.complex(*(nan_to_num(part, copy, nan, posinf, neginf) for part in (el.real(x), el.imag(x))))
-    if kind_of(x.dtype) != "f":
-        return x
-    limits = finfo(x.dtype)
-    high = limits.max if posinf is None else posinf
-    low = limits.min if neginf is None else neginf
-    fill = [convert(operand("nan_to_num", v), x.dtype) for v in (nan, high, low)]
-    x = select(el.ne(x, x), fill[0], x)
-    x = select(el.eq(x, scalar(x, np.inf)), fill[1], x)
-    return select(el.eq(x, scalar(x, -np.inf)), fill[2], x)

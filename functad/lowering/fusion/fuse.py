@@ -56,10 +56,14 @@ class Fusion:
 
     def __init__(self, program: Program, name: Callable[[Var], str], phases: Sequence[int] = ()) -> None:
         self.program, self.name = program, name
+        self._known_reads: dict[int, _Reads] = {}
         self._divide(Inlining(program, phases))
         anew = computed_anew(self.inlining, self.units, self.unit_of)
         if anew:
-            self._divide(Inlining(program, phases, anew))
+            before, inlining = self.inlining.inline.keys(), Inlining(program, phases, anew)
+            more, same = inlining.inline.keys() - before, before <= inlining.inline.keys()
+            self._known_reads = {i: r for i, r in self._known_reads.items() if same and more.isdisjoint(r.all)}
+            self._divide(inlining)
 
     def __str__(self) -> str:
         """The units in the order in which they run, each with its equations, and what is computed within others."""
@@ -83,7 +87,6 @@ class Fusion:
 
     def _divide(self, inlining: Inlining) -> None:
         self.inlining = inlining
-        self._known_reads: dict[int, _Reads] = {}
         self.all_units: list[Unit] = []
         self.unit_of: dict[Var, Unit] = {}
         self._last_to_act: Unit | None = None

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from itertools import count
+from itertools import accumulate, count
+from operator import mul
 
 _numbers = count()
 
@@ -61,10 +62,8 @@ class Affine:
         if not (self.terms and other.terms):
             return Affine(self.constant + other.constant, self.terms or other.terms)
         total = dict(self.terms)
-        for symbol, coefficient in other.terms:
-            total[symbol] = total.get(symbol, 0) + coefficient
-        terms = tuple((s, c) for s, c in total.items() if c)
-        return _rejoin(Affine(self.constant + other.constant, terms))
+        _add_terms(total, other, 1)
+        return _sum(self.constant + other.constant, total)
 
     __radd__ = __add__
 
@@ -150,17 +149,19 @@ class Affine:
         return all(s.base is None for s, _ in self.terms)
 
     def substitute(self, replacement: dict[Symbol, Affine]) -> Affine:
-        result = Affine(self.constant)
+        constant, total = self.constant, dict[Symbol, int]()
         for symbol, coefficient in self.terms:
             if symbol in replacement:
-                result = result + replacement[symbol] * coefficient
+                value = replacement[symbol]
             elif symbol.base is not None:
                 inner = symbol.base.substitute(replacement)
-                divided = inner // symbol.divisor if symbol.operator == "//" else inner % symbol.divisor
-                result = result + divided * coefficient
+                value = inner // symbol.divisor if symbol.operator == "//" else inner % symbol.divisor
             else:
-                result = result + Affine(0, [(symbol, coefficient)])
-        return result
+                total[symbol] = total.get(symbol, 0) + coefficient
+                continue
+            constant += coefficient * value.constant
+            _add_terms(total, value, coefficient)
+        return _sum(constant, total)
 
     # --- text and identity -----------------------------------------------------------------------------
 
@@ -217,10 +218,12 @@ def linear(index: Sequence[Affine], shape: Sequence[int]) -> Affine:
     >>> linear((loop("i", 2), loop("j", 3)), (2, 3))
     Affine(3*i + j)
     """
-    position = Affine(0)
-    for i, n in zip(index, shape):
-        position = position * n + i
-    return position
+    strides = [*accumulate(reversed(shape[1:]), mul, initial=1)][::-1]
+    constant, total = 0, dict[Symbol, int]()
+    for i, stride in zip(index, strides):
+        constant += stride * i.constant
+        _add_terms(total, i, stride)
+    return _sum(constant, total)
 
 
 def delinear(position: Affine, shape: Sequence[int]) -> tuple[Affine, ...]:
@@ -261,6 +264,15 @@ def _derived_from(base: Affine) -> dict[tuple[Affine, str, int], Symbol]:
     return min([s for s, _ in base.terms], key=lambda s: s.number).derived
 
 
+def _add_terms(total: dict[Symbol, int], value: Affine, factor: int) -> None:
+    for symbol, coefficient in value.terms:
+        total[symbol] = total.get(symbol, 0) + factor * coefficient
+
+
+def _sum(constant: int, total: dict[Symbol, int]) -> Affine:
+    return _rejoin(Affine(constant, [t for t in total.items() if t[1]] if 0 in total.values() else total.items()))
+
+
 def _rejoin(value: Affine) -> Affine:
     """`c·d·(x // d) + c·(x % d)` is `c·x`."""
     remainders = [(s, c) for s, c in value.terms if s.operator == "%"]
@@ -268,8 +280,10 @@ def _rejoin(value: Affine) -> Affine:
         assert remainder.base is not None
         quotient = _derived_from(remainder.base).get((remainder.base, "//", remainder.divisor))
         if quotient is not None and value.coefficient(quotient) == coefficient * remainder.divisor:
-            rest = [(s, c) for s, c in value.terms if s is not remainder and s is not quotient]
-            return Affine(value.constant, rest) + remainder.base * coefficient
+            pair = remainder, quotient
+            at = max(k for k, (s, _) in enumerate(value.terms) if s in pair)
+            before = Affine(value.constant, [t for t in value.terms[:at] if t[0] not in pair])
+            return before + remainder.base * coefficient + Affine(0, value.terms[at + 1 :])
     return value
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from functad.array import Array
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
-from functad.numpy import arithmetic, logic, manipulation, selecting, sorting, ufuncs
+from functad.numpy import arithmetic, complex_parts, logic, manipulation, selecting, sorting
 from functad.numpy.building import as_array
 from functad.numpy.promotion import promote_args_inexact
 from functad.numpy.selecting import take_along_axis
@@ -67,7 +67,7 @@ def square(name: str, x: Any) -> Array:
 def adjoint(x: Any) -> Array:
     """The matrices transposed, and conjugated if they are complex."""
     turned = manipulation.matrix_transpose(x)
-    return ufuncs.conj(turned) if kind_of(turned.dtype) == "c" else turned
+    return complex_parts.conj(turned) if kind_of(turned.dtype) == "c" else turned
 
 
 def symmetrized(x: Any) -> Array:

@@ -12,7 +12,7 @@ import numpy as np
 from functad.array import Array
 from functad.dtypes import finfo, kind_of
 from functad.errors import ArgumentError, ShapeError
-from functad.numpy import arithmetic, logic, manipulation, reductions, selecting, ufuncs
+from functad.numpy import arithmetic, complex_parts, logic, manipulation, reductions, selecting, ufuncs
 from functad.numpy.building import as_array
 from functad.numpy.indexing import getitem
 from functad.numpy.linalg.factorisations import matrices, square, svd, svdvals
@@ -57,7 +57,11 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 
 
 def _euclidean(v: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    squares = ufuncs.real(arithmetic.multiply(v, ufuncs.conj(v))) if kind_of(v.dtype) == "c" else arithmetic.square(v)
+    squares = (
+        complex_parts.real(arithmetic.multiply(v, complex_parts.conj(v)))
+        if kind_of(v.dtype) == "c"
+        else arithmetic.square(v)
+    )
     return ufuncs.sqrt(reductions.sum(squares, axis=axes, keepdims=keepdims))
 
 

@@ -21,6 +21,7 @@ from functad.evaluation import aval_of
 from functad.ir import Aval
 from functad.numpy import (
     arithmetic,
+    complex_parts,
     creation,
     linear,
     logic,
@@ -118,7 +119,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None, *, numpy_resid: bool = False) -> tu
         )
     (m, n), right = x.shape, y if y.ndim == 2 else getitem(y, (slice(None), None))
     if not x.size:
-        values = creation.zeros(0, ufuncs.real(x).dtype)
+        values = creation.zeros(0, complex_parts.real(x).dtype)
         rank, solution = creation.asarray(0), creation.zeros((n, right.shape[1]), x.dtype)
     else:
         u, values, vh = svd(x, full_matrices=False)
@@ -186,7 +187,7 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
         limit = 10.0 * max(v.shape[-2:]) * float(finfo(v.dtype).eps)
     if not v.size:
         return creation.zeros((*v.shape[:-2], v.shape[-1], v.shape[-2]), v.dtype)
-    return _pinv(v, convert(as_array("linalg.pinv", limit), ufuncs.real(v).dtype), hermitian)
+    return _pinv(v, convert(as_array("linalg.pinv", limit), complex_parts.real(v).dtype), hermitian)
 
 
 def _pinv(a: Any, limit: Any, hermitian: bool) -> Any:
@@ -395,8 +396,8 @@ def _slogdet_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, 
     slope = linear.trace(lu_solve(factors, order, da), 0, -2, -1)
     if kind_of(a.dtype) != "c":
         return (sign, size), (creation.zeros_like(sign), slope)
-    turn = arithmetic.multiply(sign, arithmetic.subtract(slope, convert(ufuncs.real(slope), a.dtype)))
-    return (sign, size), (turn, ufuncs.real(slope))
+    turn = arithmetic.multiply(sign, arithmetic.subtract(slope, convert(complex_parts.real(slope), a.dtype)))
+    return (sign, size), (turn, complex_parts.real(slope))
 
 
 # --- systems of tensors -----------------------------------------------------------------------------------

@@ -279,16 +279,18 @@ def _list(values: Sequence[object]) -> str:
 
 def _canonical(body: str, parameters: Sequence[str]) -> str:
     """The text with its own names replaced by numbers, comments dropped: equal for kernels that do the same."""
-    numbers: dict[str, str] = {p: f"p{i}" for i, p in enumerate(parameters)}
+    numbers = _Numbers((p, f"p{i}") for i, p in enumerate(parameters))
+    code = "\n".join(line.partition("#")[0] for line in body.split("\n")) if "#" in body else body
+    return _NAME.sub(lambda found: numbers[found.group()], code)
 
-    def rename(match: re.Match[str]) -> str:
-        name = match.group()
-        if name in VOCABULARY or name in _KEPT or user_functions.is_user_function(name):
-            return name
-        return numbers.setdefault(name, f"v{len(numbers)}")
 
-    code = "\n".join(line.partition("#")[0] for line in body.split("\n"))
-    return _NAME.sub(rename, code)
+class _Numbers(dict[str, str]):
+    """What stands for names; those with a meaning of their own stand for themselves."""
+
+    def __missing__(self, name: str) -> str:
+        is_kept = name in VOCABULARY or name in _KEPT or user_functions.is_user_function(name)
+        self[name] = other = name if is_kept else f"v{len(self)}"
+        return other
 
 
 _KEPT = {

@@ -9,8 +9,10 @@ over a share of them asks at each step, whatever its sizes, so that kernels of o
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from functools import cached_property
 from typing import NamedTuple
 
 from functad import machine_model
@@ -22,6 +24,7 @@ from functad.lowering.nests.nest import fresh
 _FOR = re.compile(r"for (\w+) in range\((.*)\):$")
 _OF_RANGE = re.compile(r"(\d+) \* start$")
 _WORDS = re.compile(r"[A-Za-z_]\w*")
+_CALLED = re.compile(r"([A-Za-z_]\w*)\(")
 _AHEAD = "steps_left("
 _PRODUCT = "gemm_"
 _SHARE = " // "
@@ -53,7 +56,7 @@ def with_polls(body: str, names: Iterable[str], *, is_long: bool = False) -> Pol
     does not tell.
     """
     writer = _PollWriter(body, names, is_long)
-    lines, work = writer.rewritten(body.strip("\n").split("\n"))
+    lines, work = writer.rewritten(0, len(writer.lines))
     if writer.has_budget:
         lines.insert(0, f"{writer.budget} = {machine_model.POLL_BUDGET}")
     return Polled("\n".join(lines) + "\n", writer.token if writer.asks else "", work)
@@ -61,12 +64,28 @@ def with_polls(body: str, names: Iterable[str], *, is_long: bool = False) -> Pol
 
 class _PollWriter:
     def __init__(self, body: str, names: Iterable[str], is_long: bool) -> None:
-        self.taken = {*names, *_WORDS.findall(body)}
+        self.body, self.names = body, names
+        self.lines = body.strip("\n").split("\n")
+        self.depths = [_depth(line) if line.strip() else math.inf for line in self.lines]
         self.is_long = is_long
         self.has_products = _PRODUCT in body
-        self.most = {name: int(number) for name, number in _AT_MOST.findall(body)}
-        self.token, self.budget = self.unique("token"), self.unique("budget")
         self.asks = self.has_budget = False
+
+    @cached_property
+    def taken(self) -> set[str]:
+        return {*self.names, *_WORDS.findall(self.body)}
+
+    @cached_property
+    def most(self) -> dict[str, int]:
+        return {name: int(number) for name, number in _AT_MOST.findall(self.body)}
+
+    @cached_property
+    def token(self) -> str:
+        return self.unique("token")
+
+    @cached_property
+    def budget(self) -> str:
+        return self.unique("budget")
 
     @property
     def least_branch(self) -> int:
@@ -76,16 +95,15 @@ class _PollWriter:
     def unique(self, wanted: str) -> str:
         return fresh(wanted, self.taken)
 
-    def rewritten(self, lines: Sequence[str]) -> tuple[list[str], float]:
-        """Lines of one depth, and what stands in them; and how many run."""
+    def rewritten(self, at: int, stop: int) -> tuple[list[str], float]:
+        """Lines of one depth, from the first one to another one, and what stands in them; and how many run."""
         done: list[str] = []
-        work, at = 0.0, 0
-        while at < len(lines):
-            line, after = lines[at], at + 1
-            indent = len(line) - len(line.lstrip())
-            while after < len(lines) and (not lines[after].strip() or _depth(lines[after]) > indent):
+        work, depths = 0.0, self.depths
+        while at < stop:
+            line, indent, after = self.lines[at], depths[at], at + 1
+            while after < stop and depths[after] > indent:
                 after += 1
-            inside, inner_work = self.rewritten(lines[at + 1 : after]) if after > at + 1 else ([], 0.0)
+            inside, inner_work = self.rewritten(at + 1, after) if after > at + 1 else ([], 0.0)
             text = line.strip()
             each = inner_work + _work(text)
             loop = _FOR.match(text)
@@ -96,7 +114,8 @@ class _PollWriter:
                 new, steps = self.counted(line, loop.group(1), loop.group(2), inside, each)
                 each *= steps
             elif text == "while True:":
-                is_counted = any(_AHEAD in inner and _depth(inner) == indent + 4 for inner in lines[at + 1 : after])
+                directly = [self.lines[k] for k in range(at + 1, after) if depths[k] == indent + 4]
+                is_counted = any(_AHEAD in inner for inner in directly)
                 new = [line, *([] if is_counted else self.spend(_depth(line) + 4, int(each))), *inside]
                 each = 1
             elif text.startswith("if ") and inner_work > self.least_branch:
@@ -173,7 +192,9 @@ def _work(line: str) -> int:
     """A line is one line, and each call another, of some functions many."""
     if not line or line.startswith("#"):
         return 0
-    slow = sum(word in _SLOW or is_user_function(word) for word in _WORDS.findall(line))
+    if "(" not in line:
+        return 1
+    slow = sum(word in _SLOW or is_user_function(word) for word in _CALLED.findall(line))
     return 1 + line.count("(") + machine_model.SLOW_WORK * slow
 
 
