@@ -379,7 +379,8 @@ class Pointer:
         self.check_index(index)
         self.write(int(index))
         own, given = self.array.dtype, value.dtype if isinstance(value, np.generic) else np.asarray(value).dtype
-        assert own.kind == given.kind or (given.kind, own.kind) in STORES, f"{self.name}: {value!r} stored without a cast"
+        known = own.kind == given.kind or (given.kind, own.kind) in STORES
+        assert known, f"{self.name}: {value!r} stored without a cast"
         self.array[index] = value if own.kind == "f" or own == given else np.asarray(value).astype(own)
 
     def read(self, index: int) -> None:

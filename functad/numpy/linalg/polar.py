@@ -10,7 +10,7 @@ from typing import Any
 
 from functad.api import custom_jvp
 from functad.api.implicit import custom_linear_solve
-from functad.numpy import arithmetic, linear, manipulation, reductions, ufuncs
+from functad.numpy import arithmetic, complex_parts, linear, manipulation, reductions
 from functad.numpy.indexing import getitem
 from functad.numpy.linalg.factorisations import adjoint, eigh, svd, svdvals
 from functad.numpy.linalg.systems import solve
@@ -64,7 +64,7 @@ def _skew_solution(h: Any, right: Any) -> Any:
         return linear.matmul(linear.matmul(vectors, inner), adjoint(vectors))
 
     def transposed(_: Any, r: Any) -> Any:
-        return ufuncs.conj(solution(_, ufuncs.conj(r)))
+        return complex_parts.conj(solution(_, complex_parts.conj(r)))
 
     return custom_linear_solve(both_sides, right, solution, transposed)
 
@@ -87,4 +87,6 @@ def _nuclear_norm_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
     if a.shape[-2] < a.shape[-1]:
         a, da = manipulation.swapaxes(a, -1, -2), manipulation.swapaxes(da, -1, -2)
     p, _ = polar(a)
-    return nuclear_norm(a), ufuncs.real(reductions.sum(arithmetic.multiply(ufuncs.conj(p), da), axis=(-2, -1)))
+    return nuclear_norm(a), complex_parts.real(
+        reductions.sum(arithmetic.multiply(complex_parts.conj(p), da), axis=(-2, -1))
+    )

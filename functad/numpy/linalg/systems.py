@@ -338,7 +338,7 @@ def _adjugate_polynomial(a: Any) -> Any:
         share = arithmetic.divide(linear.trace(product, 0, -2, -1), k)
         return [a, arithmetic.subtract(product, arithmetic.multiply(_as_matrices(share), identity))]
 
-    steps = creation.arange(1, n, dtype=ufuncs.real(a).dtype)
+    steps = creation.arange(1, n, dtype=complex_parts.real(a).dtype)
     body = trace_to_program(step, [aval_of(a), aval_of(a), Aval((), steps.dtype)])
     _, made = bind_scan(body, [a, identity], [steps], length=n - 1, reverse=False, unroll=1)[0]
     return arithmetic.negative(made) if n % 2 == 0 else made
