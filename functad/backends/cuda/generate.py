@@ -180,7 +180,7 @@ def _file(name: str, functions: dict[str, str], threads: int, tile: int) -> str:
     lines.append(f"from numba import {', '.join(['cuda', *sorted(names & NUMBA_NAMES)])}")
     if names & INTRINSICS.keys():
         lines.append(f"from functad.backends.cuda.scalars import {', '.join(sorted(names & INTRINSICS.keys()))}")
-    of_users = sorted(w for w in names if w.startswith(PREFIX) or w == "array_view")
+    of_users = sorted(w for w in names if w.startswith(PREFIX))
     if of_users:
         lines.append(f"from functad.backends.cuda.user_functions import {', '.join(of_users)}")
     lines += ["", f"THREADS = {threads}  # in a block"]

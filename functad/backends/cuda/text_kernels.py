@@ -6,6 +6,7 @@ Knows the words of that text; neither primitives nor memory.
 from __future__ import annotations
 
 import ast
+import math
 import re
 import textwrap
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from functad.lowering.steps import KernelStep
 from functad.primitives.loops.text import rounding
 
 _RANGE = "range(start, stop)"
+_VIEW = "array_view("
 _BOUND = re.compile(r"\b(?:start|stop)\b")
 
 
@@ -27,8 +29,8 @@ def emit_text(step: KernelStep) -> CudaKernel:
     """
     body = textwrap.dedent(step.body).strip("\n")
     narrow = {name: rounding(b.dtype) for name, b, _ in step.parameters if is_narrow_float(b.dtype)}
-    if narrow:
-        body = _with_narrow_floats(body, narrow)
+    if narrow or _VIEW in body:
+        body = ast.unparse(ast.fix_missing_locations(_ForCuda(narrow).visit(ast.parse(body))))
     if _RANGE in body and not _BOUND.search(body.replace(_RANGE, "")):
         body = body.replace(_RANGE, f"range(cuda.grid(1), {step.n}, cuda.gridsize(1))")
     else:
@@ -38,13 +40,11 @@ def emit_text(step: KernelStep) -> CudaKernel:
     return CudaKernel(body + "\n", step.parameters, map_range(step.n))
 
 
-def _with_narrow_floats(body: str, narrow: Mapping[str, str]) -> str:
-    """The text where arrays of floats of 16 bits hold their patterns: elements are float32 wherever they are named."""
-    return ast.unparse(ast.fix_missing_locations(_NarrowFloats(narrow).visit(ast.parse(body))))
+class _ForCuda(ast.NodeTransformer):
+    """Writes what the CPU's compiler knows by itself: elements of arrays of patterns, and views for users' functions.
 
-
-class _NarrowFloats(ast.NodeTransformer):
-    """narrow: the arrays, and of each the cast that rounds to its dtype."""
+    narrow: arrays of floats of 16 bits, and of each the cast that rounds to its dtype. Their elements are float32.
+    """
 
     def __init__(self, narrow: Mapping[str, str]) -> None:
         self.narrow = narrow
@@ -63,6 +63,17 @@ class _NarrowFloats(ast.NodeTransformer):
         if dtype is not None:
             node.value = _call(f"bits_{dtype}", node.value)
         return node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        """A view stands where it is used, as no function of a device returns one."""
+        self.generic_visit(node)
+        if not isinstance(node.func, ast.Name) or f"{node.func.id}(" != _VIEW:
+            return node
+        array, start, shape = node.args
+        size = math.prod(ast.literal_eval(shape))
+        stop = ast.BinOp(start, ast.Add(), ast.Constant(size))
+        piece = ast.Subscript(array, ast.Slice(start, stop), ast.Load())
+        return ast.Call(ast.Attribute(piece, "reshape", ast.Load()), [shape], [])
 
     def _dtype(self, node: ast.expr) -> str | None:
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):

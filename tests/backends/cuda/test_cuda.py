@@ -41,7 +41,7 @@ def simulated(request: pytest.FixtureRequest) -> dict[str, str]:
     chosen = [getattr(item, "callspec", None) for item in request.session.items if item.path == request.path]
     checks = [call.params["check"] for call in chosen if call is not None and "check" in call.params]
     command = [sys.executable, str(FOLDER / "cuda_simulated.py"), *checks]
-    process = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    process = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
     assert process.returncode == 0, process.stderr[-3000:]
     lines = [line for line in process.stdout.splitlines() if line.startswith(("ok ", "FAIL "))]
     return {line.partition(" ")[2].partition(":")[0]: line for line in lines}
