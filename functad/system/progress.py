@@ -184,7 +184,8 @@ class Progress:
             room = self._columns() - len(front) - len(behind)
             if room >= 0:
                 return front + _bar(share, min(room - 3, _BAR_CELLS)) + behind
-        return f"{front} {timing}{text}"
+        lines = (f"{front} {timing}{text}", f"{front} {timing}", front)
+        return next((line for line in lines if len(line) <= self._columns()), front)
 
     def _amounts(self) -> str:
         return f"{_amount(self.count, self._unit)}/{_amount(self.total, self._unit)}"
