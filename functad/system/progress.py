@@ -184,7 +184,7 @@ class Progress:
             room = self._columns() - len(front) - len(behind)
             if room >= 0:
                 return front + _bar(share, min(room - 3, _BAR_CELLS)) + behind
-        return f"{front} {timing}{text}"
+        return f"{front} {timing}{text}" if len(f"{front} {timing}") <= self._columns() else front
 
     def _amounts(self) -> str:
         return f"{_amount(self.count, self._unit)}/{_amount(self.total, self._unit)}"
