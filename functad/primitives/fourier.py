@@ -20,12 +20,10 @@ from functad.ir import Aval, Example, OwnDerivative, Primitive
 from functad.lowering_rules import Loops
 from functad.primitives.arithmetic import complex as complex_of
 from functad.primitives.arithmetic import conj, div, mul, real, rem
-from functad.primitives.barrier import optimization_barrier
 from functad.primitives.common import broadcast_in_dim, convert_element_type, full, move_axis, normal, scalar_like
 from functad.primitives.joining import concatenate
-from functad.primitives.loops.fourier import fourier_rule
-from functad.primitives.loops.fourier_long import is_long, long_fourier_rule
-from functad.primitives.loops.fourier_passes import radices
+from functad.primitives.loops import fourier as loops
+from functad.primitives.loops import fourier_long, fourier_passes
 from functad.primitives.reduction import slice_along
 from functad.primitives.structure import iota, pad, rev
 from functad.primitives.transcendental import cos, sin
@@ -110,7 +108,7 @@ def _over_counts(half: Any, fft_lengths: tuple[int, ...]) -> Any:
 
 
 def _in_kernel(n: int) -> bool:
-    return n <= machine_model.FFT_IN_KERNEL and radices(n) is not None
+    return n <= machine_model.FFT_IN_KERNEL and fourier_passes.radices(n) is not None
 
 
 def _axis_by_axis(x: Aval, *, fft_type: FftType, fft_lengths: tuple[int, ...]) -> Callable[[Any], Any] | None:
@@ -137,7 +135,7 @@ def _axis_by_axis(x: Aval, *, fft_type: FftType, fft_lengths: tuple[int, ...]) -
 
 def by_chirp(n: int) -> bool:
     """Whether a transform of that length is made of transforms of a longer one, which kernels do."""
-    return radices(n) is None and 1 < n <= machine_model.FFT_BY_CHIRP
+    return fourier_passes.radices(n) is None and 1 < n <= machine_model.FFT_BY_CHIRP
 
 
 def _chirped(x: Aval, *, fft_type: FftType, fft_lengths: tuple[int, ...]) -> Callable[[Any], Any]:
@@ -150,7 +148,7 @@ def _chirped(x: Aval, *, fft_type: FftType, fft_lengths: tuple[int, ...]) -> Cal
 
     def forward(x: Any) -> Any:
         last, shape = len(x.shape) - 1, x.shape
-        (wave,) = optimization_barrier(_wave(n, whole))  # computed once, not where it is read
+        wave = _wave(n, whole)
         mirrored = rev(slice_along(wave, 0, 1, n), (0,))
         nothing = full((longer - 2 * n + 1,), whole.type(0))
         filtered = fft(concatenate([wave, nothing, mirrored], 0), FftType.FFT, (longer,))
@@ -187,7 +185,7 @@ def _wave(n: int, whole: np.dtype) -> Any:
 
 
 def _of_2_3_5(n: int) -> bool:
-    return set(radices(n) or [0]) <= {2, 3, 4, 5}
+    return set(fourier_passes.radices(n) or [0]) <= {2, 3, 4, 5}
 
 
 def _whole_spectrum(half: Any, n: int) -> Any:
@@ -217,7 +215,8 @@ def _rule(
     if len(fft_lengths) == 1 and x.size and _in_kernel(n):
         part, real = np.zeros(0, x.dtype).real.dtype, fft_type in (FftType.RFFT, FftType.IRFFT)
         rows = math.prod(x.shape[:-1])
-        rule = long_fourier_rule if is_long(n, rows, part, real) else fourier_rule
+        is_long = fourier_long.is_long(n, rows, part, real)
+        rule = fourier_long.long_fourier_rule if is_long else loops.fourier_rule
         rule(target, x, out, n, fft_type in (FftType.IFFT, FftType.IRFFT))
     else:
         target.call(fourier_transform, ins, outs, fft_type=fft_type, fft_lengths=fft_lengths)

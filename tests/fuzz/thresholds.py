@@ -68,6 +68,7 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "ELEMENTS_WORTH_THREADS": (1,),
     "UPDATES_OF_PART": (1,),
     "PARTED_ROW": (1, 20),
+    "PARTED_ROW_ALONE": (1, 20),
     "FEWEST_NETWORK_ROWS": (1, 1000),
     "NUMPY_SORTED_ROW": (1,),
 }

@@ -20,5 +20,6 @@ from typing import TYPE_CHECKING
 from functad.system.later import later
 
 if not TYPE_CHECKING:
-    _RULES = "convolution fourier gathering joining moving running scattering sorting window_work windows".split()
+    _RULES = """convolution fourier fourier_long fourier_passes gathering joining moving running scattering sorting
+        window_work windows""".split()
     __getattr__ = later(__name__, _RULES)
