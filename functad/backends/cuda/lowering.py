@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from functad import machine_model
-from functad.backends.cpu import report
+from functad.backends.cpu.report import ShownKernels
 from functad.backends.cuda.generate import generate
 from functad.backends.cuda.scalars import SIMULATED
 from functad.editing.dead_code import eliminate_dead_code
@@ -44,7 +44,7 @@ def lower_program(program: Program, donated: Sequence[bool] = ()) -> CudaLowerin
     return CudaLowering(program)
 
 
-class CudaLowering:
+class CudaLowering(ShownKernels):
     """A Program as kernels and a memory plan, not compiled.
 
     kernels: the source of the kernels. memory_plan: where temporaries lie. cost: operations and bytes, by kernel.
@@ -55,14 +55,6 @@ class CudaLowering:
         self.schedule = make_schedule(self.program)
         self.generated = generate(self.schedule, THREADS)
         self.memory_plan = plan_memory([Block(i.n, [i], [1]) for i in self.generated.instructions])
-
-    @property
-    def kernels(self) -> report.SourceText:
-        return report.SourceText(self.generated.source)
-
-    @property
-    def cost(self) -> report.Cost:
-        return report.cost_of(self.generated.instructions)
 
 
 def check_operations(program: Program) -> None:
