@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad import machine_model
-from functad.backends.cpu import report
 from functad.backends.cpu.compile import shared_kernels as kernels
 from functad.backends.cpu.kernels.generate import CpuKernels, generate
 from functad.backends.cpu.kernels.weights import with_plain_weights
 from functad.backends.cpu.products.gemm_table import place_columns
+from functad.backends.cpu.report import ShownKernels
 from functad.backends.cpu.runtime.assemble import Assembler, Slots
 from functad.backends.cpu.runtime.linking import Plan
 from functad.config import config
@@ -37,7 +37,7 @@ class Assembled(NamedTuple):
     slots: Slots
 
 
-class CpuLowering:
+class CpuLowering(ShownKernels):
     """A Program as kernels and a memory plan, not compiled.
 
     kernels: the source of the kernels. memory_plan: where temporaries lie. cost: operations and bytes, by kernel.
@@ -120,11 +120,3 @@ class CpuLowering:
         """Of each kernel a text that is equal for all that do the same."""
         texts = self.generated.keys
         return {name: f"fused\n{text}" for name, text in texts.items()} if self.fused else texts
-
-    @property
-    def kernels(self) -> report.SourceText:
-        return report.SourceText(self.generated.source)
-
-    @property
-    def cost(self) -> report.Cost:
-        return report.cost_of(self.generated.instructions)

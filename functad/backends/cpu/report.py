@@ -107,6 +107,20 @@ class Profile:
         return str(self.plot()._repr_html_())
 
 
+class ShownKernels:
+    """What a lowering shows of the kernels that it has generated, for whichever target."""
+
+    generated: Any
+
+    @property
+    def kernels(self) -> SourceText:
+        return SourceText(self.generated.source)
+
+    @property
+    def cost(self) -> Cost:
+        return cost_of(self.generated.instructions)
+
+
 def cost_of(instructions: Sequence[Instruction | ControlPlan]) -> Cost:
     return Cost(
         tuple(KernelCost(label(i, times), i.flops * times, i.bytes * times) for i, times in repeated(instructions))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from functad import machine_model
-from functad.backends.cpu import report
+from functad.backends.cpu.report import ShownKernels
 from functad.backends.cuda.generate import generate
 from functad.backends.cuda.scalars import SIMULATED
 from functad.config import config
@@ -30,7 +30,7 @@ def lower_program(program: Program, donated: Sequence[bool] = ()) -> CudaLowerin
     return CudaLowering(program, donated)
 
 
-class CudaLowering:
+class CudaLowering(ShownKernels):
     """A Program as kernels and a memory plan, not compiled.
 
     kernels: the source of the kernels. memory_plan: where temporaries lie. cost: operations and bytes, by kernel.
@@ -43,14 +43,6 @@ class CudaLowering:
             check_schedule(self.schedule)
         self.generated = generate(self.schedule, THREADS, TILE)
         self.memory_plan = plan_memory(_blocks(self.generated.instructions))
-
-    @property
-    def kernels(self) -> report.SourceText:
-        return report.SourceText(self.generated.source)
-
-    @property
-    def cost(self) -> report.Cost:
-        return report.cost_of(self.generated.instructions)
 
 
 def _blocks(items: Sequence[Instruction | ControlPlan]) -> list[Block | ControlPlan]:
