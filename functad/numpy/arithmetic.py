@@ -472,11 +472,16 @@ def ldexp(x1: Any, x2: Any, /) -> Array:
             f"ldexp takes real numbers and integer exponents, but was given {x.dtype.name} and {y.dtype.name}; "
             "write x * 2.0**y"
         )
-    # In two steps: 2^x2 alone may be too large, or too small, where the result is not.
-    half = el.shift_right_arithmetic(convert(y, dtypes.int32), np.int32(1))
-    rest = el.sub(convert(y, dtypes.int32), half)
-    x, half, rest = promote_shapes("ldexp", x, convert(half, x.dtype), convert(rest, x.dtype))
-    return el.mul(el.mul(x, el.exp2(half)), el.exp2(rest))
+    # In three steps, as 2^x2 alone may be too large, or too small, where the result is not. The last is as large as a
+    # power can be, so that the others make no number subnormal whose result is not 0.
+    left, most = convert(y, dtypes.int32), np.int32(dtypes.finfo(x.dtype).maxexp - 2)
+    parts = []
+    for _ in range(3):
+        part = el.max(el.min(left, scalar(left, most)), scalar(left, -most))
+        left = el.sub(left, part)
+        parts.append(convert(part, x.dtype))
+    x, last, second, first = promote_shapes("ldexp", x, *parts)
+    return el.mul(el.mul(el.mul(x, el.exp2(first)), el.exp2(second)), el.exp2(last))
 
 
 def heaviside(x1: Any, x2: Any, /) -> Array:

@@ -65,9 +65,32 @@ _DIFFERENCES = (
         "i is like a Python integer, unless bounds need more",
     ),
     (
-        "`sign(-0.)`, `-0. // 1`, `-0. % 1` keep or lose the sign of zero",
-        "signs of zeros are NumPy's, and the Array API standard's; its values, too, of complex `expm1` and `tanh`"
-        " at infinities",
+        "`sign(-0.)` is −0, `-0. // 1` and `-1. % 1` have signs of their own",
+        "`sign(-0.)` is 0: signs of zeros are NumPy's, and the Array API standard's; its values, too, of complex "
+        "`expm1` and `tanh` at infinities",
+    ),
+    (
+        "complex `arccosh`, `arccos`, `arcsin` and `sqrt` take an imaginary part of −0 for 0: `arccosh(-2-0j)` is "
+        "1.32+3.14j",
+        "on branch cuts the sign of zero says from which side, as in NumPy: 1.32−3.14j",
+    ),
+    (
+        "`1. // 0.` and `heaviside(nan, y)` are NaN and y",
+        "inf and NaN, as in NumPy",
+    ),
+    (
+        "numbers below the least normal one (1.2e-38 of float32) are 0 to many operations, as in `log(1e-40)`",
+        "they are numbers: −92.1",
+    ),
+    (
+        "integers to negative powers are what the machine's integers make of them",
+        "so they are here, but other ones: take floats",
+    ),
+    (
+        "`angle`, `diagflat`, `divmod`, `floor_divide`, `rint`, `spacing`, `nn.gelu`, `multigammaln`, "
+        "`poisson.entropy`, `truncnorm` and `uniform.cdf` make strong types of weak ones",
+        "results of weak types are weak; those of `take`, `unravel_index`, `tensorsolve`, `lax.conj` and "
+        "`lax.igamma_grad_a`, which JAX has weak, are strong where positions or other steps are",
     ),
     (
         "kernels may keep float32 between operations on bfloat16 and float16",

@@ -221,6 +221,16 @@ def test_ldexp_where_the_power_alone_is_too_large():
         np.testing.assert_array_equal(np.asarray(step(x, y)), np.ldexp(x, y))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_ldexp_by_more_than_any_number_spans(dtype):
+    x = np.array([0, -0.0, 1, 1e-40, np.inf, -np.inf, np.nan, 3]).astype(dtype)
+    y = np.array([[255], [-300], [2**30], [-(2**31)]], np.int32)
+    with np.errstate(all="ignore"):
+        expected = np.ldexp(x, y)
+    for step in (jnp.ldexp, functad.jit(jnp.ldexp)):
+        np.testing.assert_array_equal(np.asarray(step(x, y)), expected)
+
+
 @pytest.mark.parametrize(
     ("bins", "ends"), [(10, (-2.0, 2.0)), (7, None), (5, (1e6, 1e6 + 1)), (3, (-1e30, 1e30)), (2, (1.0, 1.0))]
 )
