@@ -377,7 +377,8 @@ class Pointer:
         self.check_index(index)
         self.write(int(index))
         own, given = self.array.dtype, value.dtype if isinstance(value, np.generic) else np.asarray(value).dtype
-        assert own.kind == given.kind or (given.kind, own.kind) in STORES, f"{self.name}: {value!r} stored without a cast"
+        kinds = (given.kind, own.kind)
+        assert kinds in STORES or kinds[0] == kinds[1], f"{self.name}: {value!r} stored without a cast"
         self.array[index] = value if own.kind == "f" or own == given else np.asarray(value).astype(own)
 
     def read(self, index: int) -> None:
