@@ -214,6 +214,20 @@ def test_a_step_that_crashes_prints_its_operands(monkeypatch: pytest.MonkeyPatch
         exec(found.what[found.what.index(f"{name} = ") :], scope)
 
 
+@pytest.mark.parametrize(("error", "failures"), [(KeyError("lost"), 1), (functad.errors.ShapeError("refused"), 0)])
+def test_tracing_that_crashes_is_a_failure_whatever_is_asked(
+    error: Exception, failures: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash(trial: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(session.Trial, "traced", property(crash))
+    report = Report()
+    assert session.try_program(report, "crash", 1, {}, "compiled", 1.0) is None
+    assert len(report.failures) == failures and report.skipped.total() == 1 - failures
+    assert all("KeyError" in failure.what for failure in report.failures)
+
+
 def test_a_program_without_end_is_named() -> None:
     hang = "or_end(lambda: time.sleep(60), '--seed 1 --program 2', 0.2)"
     code = f"import time; from tests.fuzz.patience import or_end; {hang}"

@@ -82,10 +82,12 @@ def saves(folder: Path, count: int, choose: random.Random) -> None:
     for number in range(count):
         kind = choose.choice(work.SAVED)
         child = start(partial(busy, kind))
-        select.select([receive], [], [], HANG)  # it has saved once
+        has_saved = select.select([receive], [], [], HANG)[0]
         time.sleep(choose.random() * 0.03)
         os.kill(child, signal.SIGKILL)
         finish(child, f"process {number}", killed=True)
+        if not has_saved:
+            raise Fault(f"kill {number}: {kind} was not saved once")
         last = there[kind]
         try:
             while told := os.read(receive, 8):

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from functad.errors import FunctadError
+
 from . import machine
 from .check import Setting, changed, complaint
 from .control import CONTROL
@@ -138,10 +140,15 @@ def try_program(
             report.failures.append(failure(program, setting, found, reduce_for))
     if sound:
         try:
-            for eqn in trial.traced.eqns:
-                report.covered.update({(eqn.primitive.name, v.aval.dtype.name) for v in eqn.outvars})
-        except Exception:  # whatever is wrong, it is the oracles' to report
+            eqns = trial.traced.eqns
+        except FunctadError as why:  # `eager` says whether that is right
+            report.skipped[f"tracing: {type(why).__name__}"] += 1
             return None
+        except Exception as error:
+            report.failures.append(Failure(label, "tracing", complaint(error)))
+            return None
+        for eqn in eqns:
+            report.covered.update({(eqn.primitive.name, v.aval.dtype.name) for v in eqn.outvars})
     return trial if sound else None
 
 

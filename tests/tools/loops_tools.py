@@ -29,7 +29,6 @@ from functad.evaluation import implementation
 from functad.ir import Aval, Primitive
 from functad.lowering.schedule import make_schedule
 from functad.lowering.steps import NestStep
-from functad.lowering.target import Machine
 from functad.lowering_rules import Loops, Scattered
 from functad.tracing import bind, trace_to_program
 
@@ -158,7 +157,6 @@ class Recorded:
         self.handles: dict[tuple[np.dtype, bool], Buffer] = {}
         self.instructions: list[Kernel | Gemm | Copy | Fill] = []
         self.threads_hint = 2
-        self.on_device = False
 
     def kernel(
         self,
@@ -253,7 +251,7 @@ def record_nests(primitive: Primitive, args: Sequence[np.ndarray], params: dict[
     """The kernels of the nests of one equation."""
     avals = [Aval(a.shape, a.dtype) for a in args]
     program = trace_to_program(lambda *xs: [bind(primitive, *xs, **params)], avals)
-    schedule = make_schedule(program, donated=[share and k == 0 for k in range(len(args))], machine=Machine(threads=2))
+    schedule = make_schedule(program, donated=[share and k == 0 for k in range(len(args))], threads=2)
     target = Recorded()
     buffers: dict[Any, Buffer] = {}
 
@@ -379,8 +377,8 @@ class Pointer:
         self.check_index(index)
         self.write(int(index))
         own, given = self.array.dtype, value.dtype if isinstance(value, np.generic) else np.asarray(value).dtype
-        known = own.kind == given.kind or (given.kind, own.kind) in STORES
-        assert known, f"{self.name}: {value!r} stored without a cast"
+        kinds = (given.kind, own.kind)
+        assert kinds in STORES or kinds[0] == kinds[1], f"{self.name}: {value!r} stored without a cast"
         self.array[index] = value if own.kind == "f" or own == given else np.asarray(value).astype(own)
 
     def read(self, index: int) -> None:

@@ -106,7 +106,7 @@ def target_machine(effort: int = 3) -> llvm.TargetMachine:
 
 @contextmanager
 def kept_machine() -> Iterator[llvm.TargetMachine]:
-    """A target machine for one thread at a time: what LLVM derives when it is first used serves many modules."""
+    """A target machine for one thread at a time: what LLVM finds out when it is first used serves many modules."""
     try:
         machine = _idle_machines.pop()
     except IndexError:
