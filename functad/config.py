@@ -99,9 +99,9 @@ class Accepted(NamedTuple):
 _FREE = "XLA's own business"
 ACCEPTED: dict[str, Accepted] = {
     "default_matmul_precision": Accepted(None, None, "products are always exact to the dtype"),
-    "platform_name": Accepted("", ("", None, "cpu"), "there is one device, the CPU; default_backend says what runs"),
-    "platforms": Accepted(None, ("", None, "cpu"), "there is one device, the CPU; default_backend says what runs"),
-    "num_cpu_devices": Accepted(1, (-1, 1, None), "there is one device, the CPU; num_threads says what it uses"),
+    "platform_name": Accepted("", ("", None, "cpu"), "default_device says where arrays are made"),
+    "platforms": Accepted(None, ("", None, "cpu"), "default_device says where arrays are made"),
+    "num_cpu_devices": Accepted(1, (-1, 1, None), "the CPU is one device; num_threads says what it uses"),
     "include_full_tracebacks_in_locations": Accepted(True, None, "equations know one line of the user's"),
     "check_tracer_leaks": Accepted(False, None, "a leaked tracer raises where it is used"),
     "explain_cache_misses": Accepted(False, None, "f.explain(*args) tells why a call is compiled"),

@@ -47,6 +47,7 @@ def test_defaults():
         "log_compiles": False,
         "announce_compiles": True,
         "default_backend": "cpu",
+        "default_device": None,
         "disable_jit": False,
         "fuse_multiply_add": False,
         "numpy_dtype_promotion": "standard",

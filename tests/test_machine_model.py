@@ -21,6 +21,10 @@ NAMES = [name for name in vars(machine_model) if name.isupper()]
 NOT_TUNED = {
     "backends/cpu/runtime/layout.py": "where words lie in records that compiled code reads",
     "backends/cpu/scalars": "coefficients and ends of the ranges of formulas",
+    "backends/cuda/driver.py": "versions, flags and attributes of NVIDIA's driver",
+    "backends/cuda/exchange.py": "numbers of the protocol DLPack",
+    "backends/cuda/simulated_driver.py": "what simulated devices have",
+    "_SHOWN": "how many lines a message has",
     "backends/cuda/complex_functions.py": "the end of the range of a formula",
     "backends/cpu/compile/elf.py": "numbers of a file format",
     "_CORE_BYTES": "a length in the description of a processor",

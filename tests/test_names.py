@@ -75,8 +75,8 @@ def test_there_is_one_device():
         x.sharding, functad.sharding.Sharding
     )
     assert functad.effects_barrier() is None
-    for use in (lambda: functad.devices("gpu"), lambda: x.to_device("tpu"), lambda: functad.device_put(x, 3)):
-        with pytest.raises(DeviceError, match="has one, the CPU") as found:
+    for use in (lambda: functad.devices("rocm"), lambda: x.to_device("tpu"), lambda: functad.device_put(x, 3)):
+        with pytest.raises(DeviceError, match="is no device of functad, which has the CPU and NVIDIA's GPUs") as found:
             use()
         assert isinstance(found.value, RuntimeError)
 

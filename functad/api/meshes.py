@@ -20,7 +20,6 @@ from functad.device_arrays import (
     DeviceArray,
     commit,
     device_of,
-    is_committed,
     memory_of,
     on_device,
     put,
@@ -240,7 +239,7 @@ def _laid_out(x: Any, layout: Sharding | None) -> Any:
     if device_of(x) is not layout.device:
         x = put(x, layout.device)
     if layout == sharding_of(x):
-        return x if is_committed(x) else commit(_same_memory(x))
+        return commit(x)
     array = commit(_same_memory(x))
     key = id(array)
     _layouts[key] = weakref.ref(array, lambda _: _layouts.pop(key, None)), layout

@@ -22,7 +22,7 @@ import numpy as np
 import functad
 from functad import machine_model
 from functad.config import OPTIONS, available_cores, config
-from functad.errors import FunctadError
+from functad.errors import DeviceError, FunctadError
 from functad.system import lapack
 
 
@@ -252,23 +252,58 @@ def _compiler() -> Findings:
 
 
 def _cuda() -> Findings:
-    driver = {"win32": "nvcuda.dll", "darwin": ""}.get(sys.platform, "libcuda.so.1")
+    """The driver and its GPUs; what compiles for them; and libraries that are used where they are found."""
     try:
-        ctypes.CDLL(driver or "libcuda.dylib")
-    except OSError:
+        driver = importlib.import_module("functad.backends.cuda.driver")
+        calls = driver.library()
+    except DeviceError:
         yield "driver", "none: functad runs on the CPU"
         return
-    yield "driver", driver
+    number = driver.version(calls)
+    yield "driver", f"for CUDA {number // 1000}.{number % 1000 // 10}"
+    compiler = _cuda_compiler()
+    yield "compiler", compiler.compilers()
     try:
-        cuda = importlib.import_module("numba.cuda")
+        compiler.ptx(_nothing, (("array", "float32"),), (8, 0))
+        yield "libNVVM", "works"
+    except FunctadError as problem:
+        yield Problem(str(problem))
+    yield "assembler", compiler.assembler() or "none: the driver assembles kernels whenever they are loaded"
+    yield "cuBLAS", compiler.found_library("libcublas.so*") or "none: matrix products are functad's own kernels"
+    for device in importlib.import_module("functad.backends.cuda.device").devices():
+        free, total = device.driver.capacity()
+        yield (
+            str(device), f"{device.device_kind}, compute capability {device.compute_capability}, {device.core_count} "
+            f"multiprocessors, {free / 2**30:.1f} of {total / 2**30:.1f} GiB free",
+        )  # fmt: skip
+        yield "test kernel", _test_of_gpu(device)
+
+
+def _nothing(x: Any) -> None:
+    """A kernel."""
+
+
+def _cuda_compiler() -> Any:
+    if importlib.import_module("functad.backends.cuda.scalars").SIMULATED:
+        raise Problem("NUMBA_ENABLE_CUDASIM is set, so Numba's simulator stands for GPUs: unset it to use them")
+    try:
+        compiler = importlib.import_module("functad.backends.cuda.compiler")
     except Exception as problem:
-        yield Problem(f"numba.cuda cannot be imported ({problem}): python -m pip install numba-cuda")
-        return
-    if cuda.is_available():
-        name = cuda.get_current_device().name
-        yield "device", name.decode() if isinstance(name, bytes) else name
-    else:
-        yield Problem("Numba cannot use the CUDA driver: python -m pip install numba-cuda, and see `numba -s`")
+        raise Problem(
+            f"the CUDA compiler cannot be imported ({type(problem).__name__}: {problem}): python -m pip install "
+            "'functad[cuda]'"
+        ) from problem
+    return compiler
+
+
+def _test_of_gpu(device: Any) -> str:
+    """Compile and run a kernel."""
+    start = time.perf_counter()
+    double = functad.jit(lambda x: x + x, device=device)
+    x = np.arange(100, dtype=np.float32)
+    if not np.array_equal(np.asarray(double(x)), 2 * x):
+        raise Problem(f"a kernel computes wrong numbers on {device}: please report this with the output above")
+    return f"ready in {1e3 * (time.perf_counter() - start):.0f} ms, right"
 
 
 def _backend(name: str) -> Any:

@@ -44,7 +44,10 @@ CUDA_GRAPHS = 8
 """graphs that are kept of a Program, one for each set of addresses that it ran on. Chosen."""
 
 CUDA_OPERATIONS = 4096
-"""un-jitted operations, by parameters and types, whose kernels are kept. Chosen."""
+"""operations outside of jit, by parameters and types, whose kernels are kept. Chosen."""
 
 CUDA_COPY_BYTES = 1 << 28
 """bytes. By a copy of so many the bandwidth of a GPU's memory is measured. Chosen: more than its caches hold."""
+
+CUDA_REPEATS = 20
+"""times that a profile starts each kernel, of which the least counts. Chosen."""

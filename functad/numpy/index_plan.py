@@ -13,6 +13,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array, ArrayImpl
+from functad.device_arrays import DeviceArray
 from functad.numpy.promotion import convert, joint_shape
 from functad.primitives import joining, structure
 from functad.primitives.common import broadcast_in_dim
@@ -169,7 +170,7 @@ def indices_of(layout: IndexLayout, entries: Sequence[IndexEntry]) -> Array:
     """The index vectors `(*batch, number of columns)`: each column repeated to the batch shape."""
     own = [e.value for e in entries if e.kind != "new"]
     values = [own[c.axis] if c.known is None else c.known for c in layout.columns]
-    if any(isinstance(value, Tracer) for value in values):
+    if any(isinstance(value, (Tracer, DeviceArray)) for value in values):
         return _traced_indices(layout, values)
     known = np.empty((*layout.batch, len(values)), np.int32)
     for i, (column, value) in enumerate(zip(layout.columns, values)):

@@ -15,6 +15,7 @@ from functad import dtypes
 from functad.array import Array, ArrayImpl
 from functad.config import config
 from functad.debug.bounds import check_positions
+from functad.device_arrays import DeviceArray
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ConcretizationError, DTypeError, MaskError, OutOfBoundsError
 from functad.evaluation import aval_of
@@ -67,6 +68,9 @@ def read_index(shape: tuple[int, ...], index: Any, remedy: str | None = READING)
             axis += 1
     return entries
 
+
+_NOT_READ = (Tracer, DeviceArray)
+"""What is not looked at: it has no elements, or they would have to be copied from a device."""
 
 _BASIC = frozenset({int, slice, type(None), type(Ellipsis)})
 """The types of index parts that hold no array and no mask."""
@@ -138,7 +142,7 @@ def _read_part(part: Any, axis: int, shape: tuple[int, ...], remedy: str | None)
     if isinstance(part, (Tracer, ArrayImpl, np.ndarray, np.integer)):
         if kind_of(part.dtype) not in "iu":
             raise _not_an_index(part)
-        if not part.shape and not isinstance(part, Tracer):
+        if not part.shape and not isinstance(part, _NOT_READ):
             place = int(part)
             if remedy is None or -size <= place < size:
                 return IndexEntry("int", value=_wrapped(place, axis, shape, None))
@@ -186,7 +190,7 @@ def wrap_indices(index: Any, axis: int, shape: tuple[int, ...], remedy: str | No
     size = shape[axis]
     if remedy is not None and config.debug_index:
         check_positions(index, -size, size - 1, partial(_out_of_bounds, axis=axis, shape=shape, remedy=remedy))
-    if isinstance(index, Tracer):
+    if isinstance(index, _NOT_READ):
         return _wrap_traced(index, size)
     known = index._value if type(index) is ArrayImpl else np.asarray(index)
     low, high = _range(known)

@@ -39,7 +39,7 @@ source_mapper sparse topologies transfer xla_metadata
 
 PROGRAM = "one class, Program, holds its constants too"
 ONE_KIND = "there is one kind of keys, threefry2x32"
-ONE_DEVICE = "there is one device, the CPU"
+ONE_DEVICE = "each array lies on one device"
 
 DIFFERENT = {
     **dict.fromkeys(("jax.core.Jaxpr", "jax.extend.core.Jaxpr", "jax.extend.core.ClosedJaxpr"), PROGRAM),
@@ -48,13 +48,13 @@ DIFFERENT = {
     "jax.extend.core.TraceTag": "a mark without meaning",
     "jax.interpreters.mlir.lower_fun": "what it gives is compiled by functad",
     "jax.interpreters.mlir.register_lowering": "takes what lower_fun gives, and nothing that writes MLIR",
-    "jax.devices": ONE_DEVICE,
+    "jax.devices": "by default the CPU's, also where there are GPUs",
     **dict.fromkeys((f"jax.{n}" for n in ("NamedSharding", "make_mesh", "set_mesh")), ONE_DEVICE),
     **dict.fromkeys((f"jax.sharding.{n}" for n in ("Mesh", "NamedSharding", "SingleDeviceSharding")), ONE_DEVICE),
     "jax.lax.with_sharding_constraint": ONE_DEVICE,
     "jax.interpreters.ad.JVPTracer": "the class of all tracers",
-    "jax.local_devices": ONE_DEVICE,
-    "jax.default_device": "takes the one device there is",
+    "jax.local_devices": "by default the CPU's, also where there are GPUs",
+    "jax.default_device": "arrays made within are put there on purpose, so they follow no others",
     "jax.dtypes.canonicalize_dtype": "keeps 64 bits that are asked for",
     "jax.numpy.float64": "64 bits that are asked for are kept, also without enable_x64",
     "jax.numpy.int64": "64 bits that are asked for are kept, also without enable_x64",

@@ -54,7 +54,7 @@ _DIFFERENCES = (
     (
         "results of operations lie where their operands do",
         "`x.sharding` is the one given to `device_put`, `with_sharding_constraint` or `jit(out_shardings=…)`; other"
-        " results have that of the one device",
+        " results have that of their device",
     ),
     (
         "a list is refused as operand or index",

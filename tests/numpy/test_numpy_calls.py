@@ -218,7 +218,7 @@ def test_members_of_arrays():
     assert not V.is_deleted() and V.is_ready() and V.platform() == "cpu"
     assert V.delete() is None and V.copy_to_host_async() is None and V.tolist() == [3, 1, 2]
     assert V.on_device_size_in_bytes() == V.nbytes == 12
-    assert V.is_fully_addressable and V.is_fully_replicated and V.committed
+    assert V.is_fully_addressable and V.is_fully_replicated and not V.committed
     assert V.addressable_data(0) is V
     with pytest.raises(ArgumentError, match="one part"):
         V.addressable_data(3)

@@ -130,6 +130,14 @@ def assembler() -> str | None:
     return shutil.which("ptxas")
 
 
+def found_library(pattern: str) -> str | None:
+    """The path of a library of CUDA, by a pattern of its name; None if it is not found."""
+    for folder in folders():
+        for path in sorted(path for place in ("lib64", "lib", "bin") for path in (folder / place).glob(pattern)):
+            return str(path)
+    return None
+
+
 def folders() -> Iterator[Path]:
     """Where parts of CUDA may lie: in the wheels, the folder of CUDA_HOME, and the usual one."""
     package = find_spec("nvidia")

@@ -10,6 +10,7 @@ import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from functad.backends.cpu import report
 from functad.backends.cpu.compile.objects import keep_source
 from functad.backends.cpu.runtime.plain import load_source
 from functad.backends.cuda.device import CudaDevice, devices
-from functad.backends.cuda.launching import Kernel, Launch
+from functad.backends.cuda.launching import Kernel
 from functad.backends.cuda.lowering import THREADS, TILE, CudaLowering
 from functad.backends.cuda.memory import DeviceMemory, described
 from functad.backends.cuda.products import product_kernel, product_launcher
@@ -149,7 +150,7 @@ class PlacedExecutable:
         """A function of arrays' places that gives the launch of an instruction."""
         step = instruction.step
         if isinstance(step, GemmStep):
-            launcher: Callable[..., Launch] = product_launcher(_product(step.a.dtype), step, TILE, MOST_BLOCKS)
+            launcher: Any = product_launcher(_product(step.a.dtype), step, TILE, MOST_BLOCKS)
             return launcher
         mapping = self._executable.generated.kernels[instruction.function].mapping
         blocks = mapping.work if mapping.by_block else -(-mapping.work // THREADS)
@@ -169,15 +170,12 @@ class PlacedExecutable:
         found: list[report.KernelTime] = []
         with self._lock:
             for row in self.rows:
-                times = row.prepared.profiled(run.addresses(row), _TIMES)
+                times = row.prepared.profiled(run.addresses(row), machine_model.CUDA_REPEATS)
                 found += [
                     report.KernelTime(report.label(i), t, i.bytes / speed) for i, t in zip(row.instructions, times)
                 ]
-            step = self._device.driver.least_time(lambda: run.run(self._plan), _TIMES)
+            step = self._device.driver.least_time(lambda: run.run(self._plan), machine_model.CUDA_REPEATS)
         return report.Profile(tuple(found), step)
-
-
-_TIMES = 20
 
 
 def _product(dtype: np.dtype) -> Kernel:

@@ -16,6 +16,7 @@ import pytest
 from fake_cuda import FakeCuda
 
 import functad.numpy as jnp
+from functad.backends.cuda import device as device_module
 from functad.backends.cuda import driver as cuda_driver
 from functad.backends.cuda import executable as cuda_backend
 from functad.backends.cuda.device import CudaDevice
@@ -23,6 +24,7 @@ from functad.backends.cuda.driver import PROTOTYPES, CudaDriver, library
 from functad.backends.cuda.launching import ArrayPlace, Kernel, Launch, PackedLaunches
 from functad.backends.cuda.memory import DeviceMemory
 from functad.backends.cuda.pool import rounded
+from functad.cli import doctor
 from functad.errors import CompilationError, DeviceError, DeviceFaultError, TooLargeError
 from functad.ir import Aval
 from functad.tracing import trace_to_program
@@ -334,3 +336,46 @@ def test_kernels_take_what_is_packed_for_them(tmp_path: Path, monkeypatch: pytes
 
 
 _WORD = {"float32": "f32", "float64": "f64", "int64": "u64"}
+
+
+# --- doctor ---------------------------------------------------------------------------------------------
+
+
+def test_doctor_shows_the_whole_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeCuda(memory=3 << 30)
+    monkeypatch.setattr(cuda_driver, "library", lambda: fake)
+    monkeypatch.setattr(device_module, "devices", lambda: [device_of(fake)])
+
+    class Compiler:
+        compilers = staticmethod(lambda: "numba-cuda 0.30.4")
+        assembler = staticmethod(lambda: None)
+        ptx = staticmethod(lambda *how: "")
+        found_library = staticmethod(lambda pattern: f"/cuda/lib/{pattern}")
+
+    monkeypatch.setattr(doctor, "_cuda_compiler", lambda: Compiler)
+    monkeypatch.setattr(doctor, "_test_of_gpu", lambda device: f"right on {device}")
+    found = {f[0]: f[1] for f in doctor._cuda() if isinstance(f, tuple)}
+    assert found == {
+        "driver": "for CUDA 12.4", "compiler": "numba-cuda 0.30.4", "libNVVM": "works",
+        "cuBLAS": "/cuda/lib/libcublas.so*",
+        "assembler": "none: the driver assembles kernels whenever they are loaded",
+        "cuda:0": "Fake GPU, compute capability 9.0, 132 multiprocessors, 3.0 of 3.0 GiB free",
+        "test kernel": "right on cuda:0",
+    }  # fmt: skip
+    wrong = [f for f in doctor._cuda() if isinstance(f, doctor.Problem)]
+    assert not wrong
+
+    def missing(*how: Any) -> str:
+        raise CompilationError("NVIDIA's compiler library libNVVM is missing: pip install 'functad[cuda]'")
+
+    Compiler.ptx = staticmethod(missing)
+    (problem,) = [f for f in doctor._cuda() if isinstance(f, doctor.Problem)]
+    assert "functad[cuda]" in str(problem)
+
+
+def test_doctor_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> Any:
+        raise DeviceError("none")
+
+    monkeypatch.setattr(cuda_driver, "library", missing)
+    assert list(doctor._cuda()) == [("driver", "none: functad runs on the CPU")]
