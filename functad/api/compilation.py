@@ -295,7 +295,7 @@ class JitFunction(Generic[P, R]):
         values = [as_value(x, names.describe(i), copy) for i, x in enumerate(call.leaves)]
         entry, reusable = self._entry(call, [v.aval for v in values])
         program = entry.program
-        place = self._place(names, program, values)
+        place = place_of_call(values, program.consts, names.describe, self._name(), self._backend, self._device)
         if self._device is not None:
             values = [put(v, self._device) if isinstance(v, DeviceArray) else v for v in values]
         if outermost and reusable and not (config.debug_nans or config.debug_infs or config.debug_key_reuse):
@@ -320,17 +320,6 @@ class JitFunction(Generic[P, R]):
             outs = bind(jit_p, *program.consts, *values, **params)
         result = tree_unflatten(entry.out_tree, outs)
         return result if self._shardings is None else self._shardings.laid_out(result)
-
-    def _place(self, names: LeafNames, program: Program, values: Sequence[Any]) -> Device | None:
-        """The device on which a call runs; None for the host, or where it is recorded."""
-
-        def name(i: int) -> str:
-            return names.describe(i)() if i < len(values) else "an array that it closes over"
-
-        concrete = [*values, *program.consts]
-        if any(isinstance(v, Tracer) for v in concrete) and not any(isinstance(v, DeviceArray) for v in concrete):
-            return None
-        return place_of_call(concrete, name, self._name(), self._backend, self._device)
 
     def _fast_call(
         self, call: _SortedCall, entry: _CacheEntry, values: Sequence[Any], place: Device | None

@@ -23,21 +23,34 @@ from functad.device_arrays import (
 )
 from functad.ir import Aval
 from functad.layouts import CPU, Device, device_named
+from functad.tracing import is_tracer
 
 
 def place_of_call(
-    values: Sequence[Any], names: Callable[[int], str], function: str, backend: str | None, device: Device | None
+    values: Sequence[Any],
+    consts: Sequence[Any],
+    describe: Callable[[int], Callable[[], str]],
+    function: str,
+    backend: str | None,
+    device: Device | None,
 ) -> Device | None:
-    """The device on which a jitted function runs; None for the host.
+    """The device on which a jitted function runs; None for the host, or where a call is recorded.
 
-    values: its arguments and what it closes over. backend, device: what `jit` was given.
+    values, consts: its arguments, which `describe` names, and what it closes over. backend, device: as given to `jit`.
 
     Raises:
         DeviceError: the values lie on different devices, or on another one than that given.
     """
+
+    def name(i: int) -> str:
+        return describe(i)() if i < len(values) else "an array that it closes over"
+
+    concrete = [*values, *consts]
+    if any(map(is_tracer, concrete)) and not any(isinstance(v, DeviceArray) for v in concrete):
+        return None
     if device is not None:  # arguments are copied there, as in JAX
         return None if device is CPU else device
-    found = common_device(values, names, function)
+    found = common_device(concrete, name, function)
     if found is not None:
         return None if found is CPU else found
     chosen = default_device()

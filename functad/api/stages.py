@@ -170,11 +170,8 @@ class Compiled:
         return self._calls[known]
 
     def _place(self, values: Sequence[Any]) -> Device | None:
-        def name(i: int) -> str:
-            return self._describe(i)() if i < len(values) else "an array that it closes over"
-
         traced = self._traced
-        return place_of_call([*values, *traced.jaxpr.consts], name, traced.fun_name, traced.backend, None)
+        return place_of_call(values, traced.jaxpr.consts, self._describe, traced.fun_name, traced.backend, None)
 
     def _make_call(self, place: Device | None, classes: Sequence[type]) -> FastCall:
         traced = self._traced

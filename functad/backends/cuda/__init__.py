@@ -1,1 +1,1 @@
-"""The CUDA backend: kernels for `numba.cuda`. What it does not have yet, it names."""
+"""The CUDA backend: kernels for `numba.cuda`, how they are started, and arrays that lie on GPUs."""

@@ -310,7 +310,7 @@ def check_training() -> None:
 
 
 CHECKS: dict[str, Callable[[], None]] = {
-    f"arrays: {name.removeprefix('check_').replace('_', ' ')}": value
+    f"arrays, {name.removeprefix('check_').replace('_', ' ')}": value
     for name, value in list(globals().items())
     if name.startswith("check_")
 }
