@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -222,9 +223,31 @@ def check_stages_on_devices() -> None:
     compiled = lowered.compile()
     assert compiled(x).device is gpu() and compiled(on_gpu(X, 1)).device is gpu(1) and compiled(x).device is gpu()
     assert len(compiled.profile(x).kernels) == 1
+    in_place = functad.jit(lambda x: x + 1, donate_argnums=0).lower(x).compile()
+    assert len(in_place.profile(x).kernels) == 1 and np.array_equal(x, X)  # a profile takes nothing away
     assert "simulator" in raised(CompilationError, lambda: compiled.ptx)
     on_cpu = functad.jit(lambda x: x + 1).lower(X).compile()
     assert "only kernels for GPUs" in raised(ArgumentError, lambda: on_cpu.ptx)
+
+
+def check_python_may_call_the_function_that_calls_it() -> None:
+    """And so may a thread for which it waits."""
+    shape = functad.ShapeDtypeStruct((), np.float32)
+
+    @functad.jit
+    def count_down(n: Any) -> Any:
+        return functad.pure_callback(less, shape, n + 0) + 1
+
+    def less(n: Any) -> Any:
+        if n == 0:
+            return np.float32(0)
+        found: list[Any] = []
+        thread = threading.Thread(target=lambda: found.append(count_down(on_gpu(n - 1))), daemon=True)
+        thread.start()
+        thread.join(10)
+        return np.float32(found[0])
+
+    assert float(count_down(on_gpu(np.float32(2)))) == 3
 
 
 def check_sharing() -> None:
