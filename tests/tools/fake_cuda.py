@@ -33,6 +33,7 @@ class FakeCuda:
         self._handles: dict[int, tuple[str, Any]] = {}
         self._memory: dict[int, Any] = {}
         self._capturing: list[dict[str, Any]] | None = None
+        self._captured_stream: int | None = None
         for name, (symbol, types) in PROTOTYPES.items():
             setattr(self, symbol, self._entry(name, types))
 
@@ -114,7 +115,7 @@ class FakeCuda:
 
     def _cuStreamSynchronize(self, stream: int) -> None:
         self._of("stream", stream)
-        assert self._capturing is None, "a capture cannot wait"
+        assert stream != self._captured_stream, "a capture cannot wait"
 
     def _cuStreamWaitEvent(self, stream: int, event: int, flags: int) -> None:
         self._of("event", event)
@@ -141,7 +142,7 @@ class FakeCuda:
 
     def _cuMemAllocAsync(self, out: Any, nbytes: int, stream: int) -> int:
         self._of("stream", stream)
-        assert self._capturing is None, "memory within a graph"
+        assert stream != self._captured_stream, "memory within a graph"
         if self._used() + nbytes > self.memory:
             return OUT_OF_MEMORY
         piece = (ctypes.c_char * nbytes)()
@@ -198,17 +199,19 @@ class FakeCuda:
         assert len(arguments) == parameters, f"{name} takes {parameters} words, got {len(arguments)}"
         words = [ctypes.c_uint64.from_address(pointer).value for pointer in arguments]
         launch = {"entry": name, "grid": (gx, gy, gz), "block": (bx, by, bz), "shared": shared, "words": words}
-        (self.launches if self._capturing is None else self._capturing).append(launch)
+        (self._capturing if self._capturing is not None and stream == self._captured_stream else self.launches).append(
+            launch
+        )
 
     # --- graphs ---------------------------------------------------------------------------------------------
 
     def _cuStreamBeginCapture(self, stream: int, mode: int) -> None:
         assert self._capturing is None and mode == 1
-        self._capturing = []
+        self._capturing, self._captured_stream = [], stream
 
     def _cuStreamEndCapture(self, stream: int, out: Any) -> None:
         out._obj.value = self._new("graph", self._capturing)
-        self._capturing = None
+        self._capturing = self._captured_stream = None
 
     def _cuGraphInstantiate(self, out: Any, graph: Any, flags: int) -> None:
         out._obj.value = self._new("ready graph", self._of("graph", graph))

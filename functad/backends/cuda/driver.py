@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -183,6 +184,9 @@ class CudaDriver:
         self._context = self._got(_pointer, "cuDevicePrimaryCtxRetain", self._device).value
         self.use()
         self.stream: int = self._got(_pointer, "cuStreamCreate", _NON_BLOCKING).value or 0
+        # Graphs are recorded in a stream of their own: what other threads start meanwhile is no part of them.
+        self.recording: int = self._got(_pointer, "cuStreamCreate", _NON_BLOCKING).value or 0
+        self._recorded = threading.Lock()  # while one is, nobody may wait for all streams
 
     # --- the device -------------------------------------------------------------------------------------
 
@@ -283,13 +287,14 @@ class CudaDriver:
         self._check(self._code("cuLaunchKernel", *arguments), f"starting the kernel `{kernel}`")
 
     def captured(self, action: Callable[[], None]) -> int:
-        """What an action starts, as a graph, which is started instead."""
-        self._do("cuStreamBeginCapture", self.stream, _THREAD_LOCAL)
+        """What an action starts in the stream `recording`, as a graph, which is started instead."""
         graph = ctypes.c_void_p()
-        try:
-            action()
-        finally:
-            code = self._code("cuStreamEndCapture", self.stream, ctypes.byref(graph))
+        with self._recorded:
+            self._do("cuStreamBeginCapture", self.recording, _THREAD_LOCAL)
+            try:
+                action()
+            finally:
+                code = self._code("cuStreamEndCapture", self.recording, ctypes.byref(graph))
         self._check(code, "cuStreamEndCapture")
         ready = self._got(_pointer, "cuGraphInstantiate", graph, 0).value
         self._do("cuGraphDestroy", graph)
@@ -313,7 +318,8 @@ class CudaDriver:
     def synchronize_all(self) -> None:
         """Wait for other libraries' work, too."""
         self.use()
-        self._do("cuCtxSynchronize")
+        with self._recorded:
+            self._do("cuCtxSynchronize")
 
     def wait_for(self, stream: int) -> None:
         """Let what is started from now on wait for what another library has started in a stream."""
@@ -430,6 +436,9 @@ def fail(calls: Any, code: int, what: str, started: Sequence[str]) -> None:
     raise kind(f"{known.meaning} ({symbol}, error {code}, in {what}): {known.fix}{before}")
 
 
+_STREAM_ARGUMENT = 8  # which one of cuLaunchKernel's
+
+
 class CudaRun:
     """Launches ready to be started on one GPU. One thread at a time may use it."""
 
@@ -449,15 +458,20 @@ class CudaRun:
 
     def start(self, addresses: Sequence[int]) -> None:
         """Start all launches on memories that begin at these addresses."""
+        self._start(addresses, self._ready)
+
+    def _start(self, addresses: Sequence[int], ready: Sequence[tuple[Any, ...]]) -> None:
         self._driver.use()
         self._driver.begin(self._name)
         self._packed.place(addresses)
-        for kernel, arguments in zip(self._kernels, self._ready):
+        for kernel, arguments in zip(self._kernels, ready):
             self._driver.launch(kernel, arguments)
 
     def graph(self, addresses: Sequence[int]) -> int:
         """The same as a graph, for memories that begin there each time."""
-        return self._driver.captured(lambda: self.start(addresses))
+        at, stream = _STREAM_ARGUMENT, self._driver.recording
+        ready = [(*arguments[:at], stream, *arguments[at + 1 :]) for arguments in self._ready]
+        return self._driver.captured(lambda: self._start(addresses, ready))
 
     def replay(self, graph: int) -> None:
         self._driver.use()

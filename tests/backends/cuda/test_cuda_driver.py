@@ -9,6 +9,7 @@ import ctypes
 import importlib
 import re
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -148,6 +149,34 @@ def test_a_step_that_comes_again_is_replayed_as_one_graph() -> None:
     assert len(set(fake.replays)) == 1 and len(fake.launches) == 4 * launches
     assert fake.launches[-launches:] == fake.launches[:launches]
     assert fake.calls == ["cuCtxSetCurrent", "cuGraphLaunch"]
+
+
+def test_what_another_thread_starts_while_a_graph_is_recorded_is_no_part_of_it() -> None:
+    fake = FakeCuda()
+    device = device_of(fake)
+    step = executable(lambda x: [jnp.cumsum(jnp.cumsum(x))], X)
+    other = executable(lambda x: [x + 1], X)
+    x = device.put(np.ones(6, F32))
+    other.on_device([x], device)
+    kept = step.on_device([x], device)
+    begin = fake.cuStreamBeginCapture_v2  # type: ignore[attr-defined]
+
+    def begin_and_more(*arguments: Any) -> int:
+        code: int = begin(*arguments)
+        count = len(fake.launches)
+        thread = Thread(target=other.on_device, args=([device.put(np.ones(6, F32))], device))
+        thread.start()
+        thread.join()
+        assert len(fake.launches) == count + 1  # at once
+        return code
+
+    fake.cuStreamBeginCapture_v2 = begin_and_more  # type: ignore[attr-defined]
+    del kept
+    kept = step.on_device([x], device)
+    count = len(fake.launches)
+    del kept
+    step.on_device([x], device)
+    assert fake.replays and len(fake.launches) == count + len(launches_of(step, device))
 
 
 def test_graphs_of_many_addresses_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
