@@ -28,6 +28,7 @@ class FakeCuda:
         self.calls: list[str] = []
         self.launches: list[dict[str, Any]] = []
         self.replays: list[int] = []
+        self.pinned: set[int] = set()  # addresses of the host
         self.code_of: dict[str, int] = {}
         self.context: int | None = None
         self._handles: dict[int, tuple[str, Any]] = {}
@@ -172,6 +173,9 @@ class FakeCuda:
         ctypes.memmove(target, source, nbytes)
 
     def _cuPointerGetAttribute(self, out: Any, attribute: int, address: int) -> int:
+        if attribute == 2:
+            out._obj.value = 1
+            return 0 if address in self.pinned else INVALID
         out._obj.value = 0
         return 0 if any(a <= address < a + len(p) for a, p in self._memory.items()) else INVALID
 

@@ -70,7 +70,8 @@ OLDEST = 12000  # the driver's version: of CUDA 12.0
 _NON_BLOCKING = 1  # a stream that does not wait for those of other libraries
 _THREAD_LOCAL = 1  # what other threads do meanwhile is no part of a capture
 _MAJOR, _MINOR, _SHARED, _MULTIPROCESSORS, _BLOCK_THREADS = 75, 76, 97, 16, 1  # attributes of devices
-_DEVICE_NUMBER = 9  # attribute of addresses
+_DEVICE_NUMBER, _MEMORY_TYPE = 9, 2  # attributes of addresses
+_HOST = 1  # the type of memory of the host that the driver knows
 _DYNAMIC_SHARED = 8  # attribute of functions
 _DEFAULT_SHARED = 48 << 10  # bytes; more must be asked for
 
@@ -229,6 +230,15 @@ class CudaDriver:
         """Copy a contiguous array to the device; it may be changed as soon as this returns."""
         self.use()
         self._do("cuMemcpyHtoDAsync", address, array.ctypes.data, array.nbytes, self.stream)
+        if self._is_pinned(array.ctypes.data):  # the driver has copied all other memory by now
+            self._settle()
+
+    def _is_pinned(self, address: int) -> bool:
+        """Whether the GPU itself reads the host's memory at an address, when it comes to it."""
+        kind = ctypes.c_uint(0)
+        return (
+            not self._code("cuPointerGetAttribute", ctypes.byref(kind), _MEMORY_TYPE, address) and kind.value == _HOST
+        )
 
     def download(self, array: np.ndarray, address: int) -> None:
         """Copy to a contiguous array, when all is done that was started before."""

@@ -42,7 +42,7 @@ class Kernel:
 
     def __getitem__(self, configuration: Sequence[Any]) -> Callable[..., Launch]:
         """Numba's way to say a grid and blocks, and then maybe a stream, which is not looked at, and shared bytes."""
-        grid, block, _, shared = (*configuration, None, 0)[:4] if len(configuration) < 4 else configuration
+        grid, block, _, shared = (*configuration, *(None, 0)[len(configuration) - 2 :])
         return lambda *arguments: Launch(self, _dimensions(grid), _dimensions(block), int(shared), arguments)
 
 

@@ -293,6 +293,7 @@ def check_sharing() -> None:
     assert taken.device is gpu() and np.array_equal(taken, X)
     again = jnp.from_dlpack(x)
     assert again is x
+    assert [jnp.from_dlpack(y, device=gpu(1)).device for y in (x, X, jnp.asarray(X))] == [gpu(1)] * 3
     capsule = Capsule(x)
     assert np.array_equal(jnp.from_dlpack(capsule), X) and jnp.from_dlpack(capsule).device is gpu()
 

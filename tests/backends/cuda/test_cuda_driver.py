@@ -10,6 +10,7 @@ import importlib
 import re
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from fake_cuda import FakeCuda
 import functad.numpy as jnp
 from functad.backends.cuda import device as device_module
 from functad.backends.cuda import driver as cuda_driver
+from functad.backends.cuda import exchange
 from functad.backends.cuda import executable as cuda_backend
 from functad.backends.cuda.device import CudaDevice
 from functad.backends.cuda.driver import PROTOTYPES, CudaDriver, library
@@ -68,6 +70,7 @@ X = Aval((6,), F32)
 
 def test_arguments_are_packed_as_numba_takes_them() -> None:
     kernel = Kernel("k", lambda *arguments: None)
+    assert kernel[3, 64, None]().shared == 0
     first = kernel[3, 64](ArrayPlace(1, 8, F32, 5), np.float32(1.5), np.int64(-2))
     second = kernel[(1, 2, 3), (4, 5), None, 256](ArrayPlace(0, 0, np.dtype(np.int8), 7), np.complex64(1 - 2j), True)
     assert (first.grid, first.block, first.shared) == ((3, 1, 1), (64, 1, 1), 0)
@@ -212,6 +215,22 @@ def test_other_libraries_are_waited_for_and_wait() -> None:
     assert fake.calls[-4:] == ["cuEventCreate", "cuEventRecord", "cuStreamWaitEvent", "cuEventDestroy"]
 
 
+def test_arrays_of_other_libraries_are_copied_before_their_owner_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeCuda()
+    device = device_of(fake)
+    monkeypatch.setattr(exchange, "devices", lambda: [device])
+    owned = device.put(np.arange(6, dtype=F32))
+    for version, stream, first in ((3, device.driver.stream, "cuStreamWaitEvent"), (2, None, "cuCtxSynchronize")):
+        interface = {"version": version, "shape": (6,), "typestr": "<f4", "data": (owned.address, False)}
+        fake.calls.clear()
+        taken = exchange.array_of_interface(
+            SimpleNamespace(__cuda_array_interface__={**interface, **({"stream": stream} if stream else {})})
+        )
+        order = [name for name in fake.calls if name in (first, "cuMemcpyAsync", "cuStreamSynchronize")]
+        assert order == [first, "cuMemcpyAsync", "cuStreamSynchronize"]
+        assert np.array_equal(taken, np.arange(6))
+
+
 # --- memory ---------------------------------------------------------------------------------------------
 
 
@@ -223,6 +242,24 @@ def test_memory_is_used_again() -> None:
     del first
     assert device.put(np.ones(128, F32)).address == address  # of nearly the same size
     assert fake.calls.count("cuMemAllocAsync") == 1 and "cuMemFreeAsync" not in fake.calls
+    kept = [device.put(np.ones(100, F32)) for _ in range(3)]
+    assert device.memory_stats() == {
+        "bytes_in_use": 1536, "peak_bytes_in_use": 1536, "bytes_reserved": 1536, "bytes_limit": 1 << 20, "num_allocs": 3
+    }  # fmt: skip
+    del kept
+    assert device.memory_stats()["bytes_in_use"] == 0 and device.memory_stats()["bytes_reserved"] == 1536
+
+
+def test_a_copy_to_the_device_is_over_when_the_array_may_change() -> None:
+    fake = FakeCuda()
+    device = device_of(fake)
+    plain, pinned = np.ones(100, F32), np.ones(100, F32)
+    fake.pinned.add(pinned.ctypes.data)
+    fake.calls.clear()
+    device.put(plain)
+    assert "cuStreamSynchronize" not in fake.calls  # the driver has copied it
+    device.put(pinned)
+    assert "cuStreamSynchronize" in fake.calls  # the device reads it when it comes to it
 
 
 def test_memory_that_others_know_waits_for_them() -> None:
@@ -248,7 +285,8 @@ def test_out_of_memory_says_what_was_asked_and_what_is_held() -> None:
         step.on_device([np.ones(6, F32)], device)
     text = str(raised.value)
     assert "a result of step" in text and "3 × float32[5000], put there" in text and "donate" in text
-    assert "cuMemFreeAsync" in fake.calls  # what waited was given back first
+    freed = fake.calls.index("cuMemFreeAsync")  # what waited was given back first, and waited for
+    assert "cuMemAllocAsync" in fake.calls[fake.calls.index("cuCtxSynchronize", freed) :]
     statistics = device.memory_stats()
     assert statistics["bytes_limit"] == 100_000 and statistics["bytes_in_use"] >= 3 * 20_000
     assert len(held) == 3
