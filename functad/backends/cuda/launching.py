@@ -42,7 +42,8 @@ class Kernel:
 
     def __getitem__(self, configuration: Sequence[Any]) -> Callable[..., Launch]:
         """Numba's way to say a grid and blocks, and then maybe a stream, which is not looked at, and shared bytes."""
-        grid, block, _, shared = (*configuration, *(None, 0)[len(configuration) - 2 :])
+        grid, block = configuration[:2]
+        shared = configuration[3] if len(configuration) > 3 else 0
         return lambda *arguments: Launch(self, _dimensions(grid), _dimensions(block), int(shared), arguments)
 
 
