@@ -154,7 +154,9 @@ class Compiler(Protocol):
     """What makes machine code: the module `compiler`, or what stands for it."""
 
     def machine_code(self, launch: Launch, capability: tuple[int, int]) -> tuple[bytes, str]: ...
-    def ptx(self, function: Any, arguments: Sequence[tuple[str, str]], capability: tuple[int, int]) -> str: ...
+    def ptx(
+        self, function: Any, arguments: Sequence[tuple[str, str]], capability: tuple[int, int], fused: bool
+    ) -> str: ...
 
 
 class CudaDriver:
@@ -286,7 +288,8 @@ class CudaDriver:
 
     def ptx(self, launch: Launch) -> str:
         """The text of a kernel in the GPU's assembly language."""
-        return self._compiler.ptx(launch.kernel.function, launch.types, self.facts().capability)
+        kernel = launch.kernel
+        return self._compiler.ptx(kernel.function, launch.types, self.facts().capability, kernel.fused)
 
     def begin(self, what: str) -> None:
         """Note what is started, for errors that come later."""

@@ -100,7 +100,7 @@ class PlacedExecutable:
         self._name = executable.program.name or "a function"
         self.rows: list[LaunchRow] = []
         functions = load_source(executable.generated.source, str(keep_source(executable.generated.source)))
-        kernels = {name: Kernel(name, functions[name]) for name in executable.generated.kernels}
+        kernels = {name: Kernel(name, functions[name], executable.fused) for name in executable.generated.kernels}
         self._plan = in_rows(executable.generated.instructions, partial(self._row, kernels))
         values = executable.schedule.values
         self._constants = [device.put(np.asarray(value), f"a constant of {self._name}") for value in values]
@@ -153,8 +153,10 @@ class PlacedExecutable:
             return launcher
         mapping = self._executable.generated.kernels[instruction.function].mapping
         blocks = mapping.work if mapping.by_block else -(-mapping.work // THREADS)
-        threads = TILE * TILE if isinstance(step, ConvolutionStep) else THREADS
-        return kernels[instruction.function][max(min(blocks, MOST_BLOCKS), 1), threads]
+        kernel, threads = kernels[instruction.function], THREADS
+        if isinstance(step, ConvolutionStep):
+            kernel, threads = Kernel(kernel.name, kernel.function), TILE * TILE
+        return kernel[max(min(blocks, MOST_BLOCKS), 1), threads]
 
     # --- looking at it ----------------------------------------------------------------------------------
 

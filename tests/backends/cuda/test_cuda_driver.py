@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from fake_cuda import FakeCuda
 
+import functad
 import functad.numpy as jnp
 from functad.backends.cuda import device as device_module
 from functad.backends.cuda import driver as cuda_driver
@@ -46,7 +47,7 @@ class FakeCompiler:
         words = sum(7 if kind == "array" else 1 + dtype.startswith("complex") for kind, dtype in launch.types)
         return f"{launch.kernel.name} parameters={words}".encode(), launch.kernel.name
 
-    def ptx(self, function: Any, arguments: Any, capability: tuple[int, int]) -> str:
+    def ptx(self, function: Any, arguments: Any, capability: tuple[int, int], fused: bool) -> str:
         return f".target sm_{capability[0]}{capability[1]}"
 
 
@@ -398,6 +399,12 @@ def test_kernels_take_what_is_packed_for_them(tmp_path: Path, monkeypatch: pytes
         numbers = [n for kind, dtype in launch.types for n in (["u64"] * 7 if kind == "array" else [_WORD[dtype]])]
         assert parameters == numbers and len(parameters) == last - first
         assert code.startswith(b"\x7fELF") or b".entry" in code  # with the assembler, or without
+    for fused in (False, True):  # only where the user lets it, or in a matrix product
+        with functad.config.context(fuse_multiply_add=fused):
+            (launch,) = launches_of(executable(lambda x, y: [x * y - x], X, X), device_of(FakeCuda()))
+        text = compiler.ptx(launch.kernel.function, launch.types, (9, 0), launch.kernel.fused)
+        assert ("mul.rn.f32" in text) is not fused  # what has no .rn may be added by the assembler
+    assert all(launch.kernel.fused == (launch.kernel.name == "product") for launch in launches)
     monkeypatch.setattr(compiler, "ptx", None)  # it is on the disk
     assert [compiler.machine_code(launch, (9, 0))[1] for launch in launches]
 
