@@ -89,6 +89,10 @@ _WHICH = (
     "backend='cpu' and functad.config.update('debug_index', True), which checks indices"
 )
 FAILURES: dict[int, Failure] = {
+    2: Failure(
+        "the GPU has no memory left for kernels or graphs",
+        "delete arrays that are not needed; see with nvidia-smi what else uses the GPU",
+    ),
     3: Failure("the driver does not work in this process", "do not fork after the GPU was used: start processes anew"),
     35: Failure("the driver is too old", "install one of CUDA 12 or later"),
     100: Failure("there is no GPU", "see whether nvidia-smi lists one, and whether CUDA_VISIBLE_DEVICES hides it"),

@@ -324,7 +324,12 @@ def test_an_old_driver_and_no_gpu() -> None:
 
 @pytest.mark.parametrize(
     ("code", "words"),
-    [(209, "another kind of GPU.*cache clear"), (222, "older than the compiler.*update.*cu12"), (218, "PTX.*report")],
+    [
+        (2, "no memory left for kernels.*nvidia-smi"),
+        (209, "another kind of GPU.*cache clear"),
+        (222, "older than the compiler.*update.*cu12"),
+        (218, "PTX.*report"),
+    ],
 )
 def test_machine_code_that_does_not_fit(code: int, words: str) -> None:
     fake = FakeCuda()
@@ -410,6 +415,15 @@ def test_kernels_take_what_is_packed_for_them(tmp_path: Path, monkeypatch: pytes
 
 
 _WORD = {"float32": "f32", "float64": "f64", "int64": "u64"}
+
+
+def test_a_library_that_is_missing_is_no_fault_of_a_kernel() -> None:
+    class DynamicLibNotFoundError(RuntimeError):
+        """As the package cuda-pathfinder raises it."""
+
+    compiler = importlib.import_module("functad.backends.cuda.compiler")
+    text = compiler._explained(DynamicLibNotFoundError("libnvrtc.so.12"))
+    assert re.search(r"missing.*libnvrtc.so.12.*functad\[cuda\].*CUDA_HOME", text) and "report" not in text
 
 
 # --- doctor ---------------------------------------------------------------------------------------------
