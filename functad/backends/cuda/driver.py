@@ -186,6 +186,7 @@ class CudaDriver:
         self._started: list[str] = []  # what may still be running
         self._functions: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
         self._modules: list[int] = []
+        self._forgotten: list[int] = []  # graphs that nobody starts any more
         start(calls)
         self._device = self._got(ctypes.c_int, "cuDeviceGet", number).value
         self._context = self._got(_pointer, "cuDevicePrimaryCtxRetain", self._device).value
@@ -305,8 +306,11 @@ class CudaDriver:
 
     def captured(self, action: Callable[[], None]) -> int:
         """What an action starts in the stream `recording`, as a graph, which is started instead."""
+        self.use()
         graph = ctypes.c_void_p()
         with self._recorded:
+            while self._forgotten:
+                self._do("cuGraphExecDestroy", self._forgotten.pop())
             self._do("cuStreamBeginCapture", self.recording, _THREAD_LOCAL)
             try:
                 action()
@@ -322,8 +326,8 @@ class CudaDriver:
         self._do("cuGraphLaunch", graph, self.stream)
 
     def forget(self, graph: int) -> None:
-        self.use()
-        self._do("cuGraphExecDestroy", graph)
+        """Destroy a graph, when the next one is recorded: this may be called from whichever thread, at any time."""
+        self._forgotten.append(graph)
 
     # --- order ------------------------------------------------------------------------------------------
 

@@ -47,13 +47,18 @@ class LaunchRow:
         launcher: Callable[[Instruction], Launcher],
     ) -> None:
         self._device = device
+        self.graphs: OrderedDict[tuple[int, ...], int | None] = OrderedDict()
         self.instructions = instructions
         self._slots: dict[Storage, int] = {}
         self.launches = [launcher(i)(*[self._place(b, first) for b, first in i.arguments]) for i in instructions]
         self.storages = tuple(self._slots)
         self._prepared = device.driver.prepare(name, self.launches)
         self._lock = threading.Lock()  # the arguments of launches have one place
-        self.graphs: OrderedDict[tuple[int, ...], int | None] = OrderedDict()
+
+    def __del__(self) -> None:
+        for graph in self.graphs.values():
+            if graph is not None:
+                self._device.driver.forget(graph)
 
     def _place(self, buffer: Buffer, first: int) -> ArrayPlace:
         slot = self._slots.setdefault(buffer.storage.memory, len(self._slots))

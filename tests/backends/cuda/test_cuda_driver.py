@@ -6,6 +6,7 @@ What only a GPU can tell: that real machine code computes what it should, times,
 from __future__ import annotations
 
 import ctypes
+import gc
 import importlib
 import re
 from pathlib import Path
@@ -194,6 +195,21 @@ def test_graphs_of_many_addresses_do_not_pile_up(monkeypatch: pytest.MonkeyPatch
         for _ in range(2):
             step.on_device([kept[-1]], device)  # where its result lay, the next one lies
     assert all(len(row.graphs) <= 2 for row in step.placed(device).rows) and "cuGraphExecDestroy" in fake.calls
+
+
+def test_graphs_go_with_their_function() -> None:
+    fake = FakeCuda()
+    device = device_of(fake)
+    x = device.put(np.ones(6, F32))
+    for _ in range(2):
+        step = executable(lambda x: [jnp.cumsum(jnp.cumsum(x))], X)
+        for _ in range(2):
+            step.on_device([x], device)
+        del step
+        gc.collect()
+    assert (
+        fake.calls.count("cuGraphInstantiate") == 2 and fake.calls.count("cuGraphExecDestroy") == 1
+    )  # and one to come
 
 
 def test_events_tell_how_long_kernels_take(monkeypatch: pytest.MonkeyPatch) -> None:
