@@ -95,7 +95,7 @@ def _explained(problem: Exception) -> str:
         return (
             f"NVIDIA's compiler library libNVVM, or what it needs, is missing or does not work ({problem}): "
             "python -m pip install 'functad[cuda]' brings it; or set CUDA_HOME to the folder of a CUDA toolkit of "
-            "version 12 or later. "
+            "version 12.1 or later. "
             "`python -m functad doctor` shows what is found"
         )
     return (

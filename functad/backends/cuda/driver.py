@@ -66,7 +66,7 @@ PROTOTYPES: dict[str, tuple[str, tuple[Any, ...]]] = {
     "cuGraphDestroy": ("cuGraphDestroy", (_pointer,)),
 }
 
-OLDEST = 12000  # the driver's version: of CUDA 12.0
+OLDEST = 12010  # the driver's version: CUDA 12.1 is the first whose kernels take more than 4 KiB of arguments
 _NON_BLOCKING = 1  # a stream that does not wait for those of other libraries
 _THREAD_LOCAL = 1  # what other threads do meanwhile is no part of a capture
 _MAJOR, _MINOR, _SHARED, _MULTIPROCESSORS, _BLOCK_THREADS = 75, 76, 97, 16, 1  # attributes of devices
