@@ -94,7 +94,7 @@ FAILURES: dict[int, Failure] = {
         "delete arrays that are not needed; see with nvidia-smi what else uses the GPU",
     ),
     3: Failure("the driver does not work in this process", "do not fork after the GPU was used: start processes anew"),
-    35: Failure("the driver is too old", "install one of CUDA 12 or later"),
+    35: Failure("the driver is too old", "install one of CUDA 12.1 or later"),
     100: Failure("there is no GPU", "see whether nvidia-smi lists one, and whether CUDA_VISIBLE_DEVICES hides it"),
     101: Failure("there is no GPU of that number", "functad.devices('cuda') lists those there are"),
     200: Failure("the driver cannot read the kernels' machine code", "empty the cache: python -m functad cache clear"),
