@@ -1,7 +1,7 @@
 """Exponentials, logarithms, roots, trigonometry and Bessel functions, element-wise.
 
-Knows promotion and the element-wise primitives; arithmetic, comparison, rounding and parts of complex numbers have files
-of their own.
+Knows promotion and the element-wise primitives; arithmetic, comparison, rounding and parts of complex numbers have
+files of their own.
 """
 
 from __future__ import annotations
