@@ -77,7 +77,7 @@ def _is_variable(value: ir.Value) -> bool:
 
 def _vectors_at_once(loop: Loop, sums: Sequence[ir.Value]) -> int:
     """How many vectors side by side a loop had better add: few if they fill the registers, or all steps, anyway."""
-    most = machine_model.VECTORS_ADDED_AT_ONCE
+    most = min(machine_model.VECTORS_ADDED_AT_ONCE, machine_model.MOST_VECTORS_OF_SUMS // len(sums))
     if _size(loop.body) > machine_model.LARGEST_ADDED_AT_ONCE:
         most //= 2
     if loop.steps is not None:
