@@ -24,7 +24,7 @@ os.environ.setdefault("FUNCTAD_CHECK_PROGRAMS", "1")  # every pass is held to th
 os.environ.setdefault("FUNCTAD_ANNOUNCE_COMPILES", "0")  # what programs say does not depend on how fast a machine is
 os.environ.setdefault("FUNCTAD_CACHE_DIR", str(Path(__file__).parent / ".pytest_cache" / "functad"))
 
-# Searches for garbage find little here, and took a twentieth of the time.
+# Searches for garbage find little here, and take their time.
 gc.set_threshold(50_000, 20, 20)
 
 # The files that take more than three seconds of CPU time, the longest first. They begin first; and of their test
