@@ -22,17 +22,32 @@ add_jaxvals_p = add_any_p
 
 
 def is_undefined_primal(x: Any) -> bool:
-    """Whether x stands for an argument in which an operation is linear, in a transpose rule."""
+    """Whether x stands for an argument in which an operation is linear, in a transpose rule.
+
+    >>> is_undefined_primal(3.0)
+    False
+    """
     return type(x) is UndefinedPrimal
 
 
 def instantiate_zeros(tangent: Any) -> Any:
-    """The tangent as an array, also if it is a `Zero`."""
+    """The tangent as an array, also if it is a `Zero`.
+
+    >>> import numpy as np
+    >>> from functad.ir import Aval, Zero
+    >>> instantiate_zeros(Zero(Aval((2,), np.dtype("float32"))))
+    Array([0., 0.], dtype=float32)
+    """
     return instantiate(tangent)
 
 
 def zeros_like_aval(aval: Aval) -> Any:
-    """Zeros of a type."""
+    """Zeros of a type.
+
+    >>> import functad.numpy as jnp, functad
+    >>> zeros_like_aval(functad.typeof(jnp.ones(2)))
+    Array([0., 0.], dtype=float32)
+    """
     return instantiate(Zero(aval))
 
 

@@ -90,12 +90,22 @@ def defreducer(primitive: Primitive) -> None:
 
 
 def bdim_at_front(x: Any, bdim: int | None, size: int) -> Any:
-    """The array with its mapped axis in front; repeated along it if it is not mapped."""
+    """The array with its mapped axis in front; repeated along it if it is not mapped.
+
+    >>> import functad.numpy as jnp
+    >>> bdim_at_front(jnp.ones((3, 4)), 1, 4).shape, bdim_at_front(jnp.ones(3), None, 4).shape
+    ((4, 3), (4, 3))
+    """
     return move_batch_axis_to_front(x, bdim, size)
 
 
 def broadcast(x: Any, sz: int, axis: int) -> Any:
-    """The array repeated along a new axis."""
+    """The array repeated along a new axis.
+
+    >>> import functad.numpy as jnp
+    >>> broadcast(jnp.ones(3), 4, 1).shape
+    (3, 4)
+    """
     return place_batch_axis(x, None, axis, sz)
 
 
