@@ -44,7 +44,8 @@ LONGEST = [
         "lowering_plan cpu_runtime cache_files loop_passes shifted_stacks cpu_concurrency cpu_objects rewrites "
         "deep_trees report nn_recurrent_combining cpu_random_programs kinks doctor numpy_methods debug cpu_blas "
         "lowering_fuse numpy_calls cpu_tiles cpu_range api_dispatch loop_layout sparse_linalg namespaces "
-        "optim_least_squares optim_lbfgs explanation cuda_driver gpu_session"
+        "optim_least_squares optim_lbfgs explanation explanation_browser graph_browser registered_passes cuda_driver "
+        "gpu_session"
     ).split()
 ]
 OF_THE_LONGEST = 6
