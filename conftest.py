@@ -24,7 +24,7 @@ os.environ.setdefault("FUNCTAD_CHECK_PROGRAMS", "1")  # every pass is held to th
 os.environ.setdefault("FUNCTAD_ANNOUNCE_COMPILES", "0")  # what programs say does not depend on how fast a machine is
 os.environ.setdefault("FUNCTAD_CACHE_DIR", str(Path(__file__).parent / ".pytest_cache" / "functad"))
 
-# Searches for garbage find little here, and took a twentieth of the time.
+# Searches for garbage find little here, and take their time.
 gc.set_threshold(50_000, 20, 20)
 
 # The files that take more than three seconds of CPU time, the longest first. They begin first; and of their test
@@ -44,7 +44,8 @@ LONGEST = [
         "lowering_plan cpu_runtime cache_files loop_passes shifted_stacks cpu_concurrency cpu_objects rewrites "
         "deep_trees report nn_recurrent_combining cpu_random_programs kinks doctor numpy_methods debug cpu_blas "
         "lowering_fuse numpy_calls cpu_tiles cpu_range api_dispatch loop_layout sparse_linalg namespaces "
-        "optim_least_squares optim_lbfgs explanation cuda_driver gpu_session"
+        "optim_least_squares optim_lbfgs explanation explanation_browser graph_browser registered_passes cuda_driver "
+        "gpu_session"
     ).split()
 ]
 OF_THE_LONGEST = 6

@@ -26,12 +26,24 @@ __all__ = [
 
 
 def everything_saveable(*_: Any, **__: Any) -> bool:
-    """Keep all that the derivative needs, as if there were no `checkpoint`."""
+    """Keep all that the derivative needs, as if there were no `checkpoint`.
+
+    >>> import functad, functad.numpy as jnp
+    >>> f = functad.checkpoint(lambda x: jnp.sin(jnp.sin(x)), policy=everything_saveable)
+    >>> len(functad.ad_checkpoint.saved_residuals(f, 1.))
+    2
+    """
     return True
 
 
 def nothing_saveable(*_: Any, **__: Any) -> bool:
-    """Keep arguments only: what `checkpoint` does without a policy."""
+    """Keep arguments only: what `checkpoint` does without a policy.
+
+    >>> import functad, functad.numpy as jnp
+    >>> f = functad.checkpoint(lambda x: jnp.sin(jnp.sin(x)), policy=nothing_saveable)
+    >>> len(functad.ad_checkpoint.saved_residuals(f, 1.))
+    1
+    """
     return False
 
 
@@ -48,7 +60,13 @@ def dots_saveable(primitive: Primitive, *_: Any, **__: Any) -> bool:
 
 
 def dots_with_no_batch_dims_saveable(primitive: Primitive, *_: Any, **params: Any) -> bool:
-    """Keep the results of matrix products that have no batch dimensions: products with weights, mostly."""
+    """Keep the results of matrix products that have no batch dimensions: products with weights, mostly.
+
+    >>> import functad, functad.numpy as jnp
+    >>> f = functad.checkpoint(lambda w, x: jnp.sin(jnp.sin(x @ w)), policy=dots_with_no_batch_dims_saveable)
+    >>> [str(r.aval) for r in functad.ad_checkpoint.saved_residuals(f, jnp.ones((2, 2)), jnp.ones((3, 2)))][-1]
+    'Aval(float32[3,2])'
+    """
     return primitive.name == "dot_general" and not any(params["dimension_numbers"][1])
 
 
@@ -73,7 +91,16 @@ def save_only_these_names(*names_which_can_be_saved: str) -> Policy:
 
 
 def save_any_names_but_these(*names_not_to_save: str) -> Policy:
-    """Keep values that have a name, except these names."""
+    """Keep values that have a name, except these names.
+
+    >>> import functad, functad.numpy as jnp
+    >>> from functad.ad_checkpoint import checkpoint_name
+    >>> f = functad.checkpoint(
+    ...     lambda x: jnp.sin(checkpoint_name(jnp.sin(checkpoint_name(jnp.sin(x), "a")), "b")),
+    ...     policy=save_any_names_but_these("a"))
+    >>> len(functad.ad_checkpoint.saved_residuals(f, 1.))
+    2
+    """
     names = frozenset(names_not_to_save)
     return lambda primitive, *_, **params: primitive.name == "name" and params["name"] not in names
 
@@ -83,13 +110,27 @@ def save_anything_except_these_names(*names_not_to_save: str) -> Policy:
 
     What a value is named after is another value, which may be kept: name it where it is made, and do not use it
     otherwise.
+
+    >>> import functad, functad.numpy as jnp
+    >>> from functad.ad_checkpoint import checkpoint_name
+    >>> f = functad.checkpoint(
+    ...     lambda x: jnp.sin(checkpoint_name(jnp.sin(x), "a")), policy=save_anything_except_these_names("a"))
+    >>> len(functad.ad_checkpoint.saved_residuals(f, 1.))
+    2
     """
     names = frozenset(names_not_to_save)
     return lambda primitive, *_, **params: not (primitive.name == "name" and params["name"] in names)
 
 
 def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> Policy:
-    """Keep what either policy keeps."""
+    """Keep what either policy keeps.
+
+    >>> import functad, functad.numpy as jnp
+    >>> policy = save_from_both_policies(nothing_saveable, everything_saveable)
+    >>> f = functad.checkpoint(lambda x: jnp.sin(jnp.sin(x)), policy=policy)
+    >>> len(functad.ad_checkpoint.saved_residuals(f, 1.))
+    2
+    """
     return lambda primitive, *avals, **params: (
         policy_1(primitive, *avals, **params) or policy_2(primitive, *avals, **params)
     )

@@ -425,7 +425,15 @@ def enable_x64(new_val: bool = True) -> AbstractContextManager[None]:
 
 
 def debug_nans(new_val: bool = True) -> AbstractContextManager[None]:
-    """A context in which an operation that makes a NaN raises."""
+    """A context in which an operation that makes a NaN raises.
+
+    >>> import functad, functad.numpy as jnp
+    >>> with functad.debug_nans():
+    ...     jnp.log(-1.)
+    Traceback (most recent call last):
+        ...
+    FloatingPointError: ...
+    """
     return config.context(debug_nans=new_val)
 
 
@@ -444,7 +452,15 @@ def default_device(new_val: Any = None) -> AbstractContextManager[None]:
 
 
 def debug_infs(new_val: bool = True) -> AbstractContextManager[None]:
-    """A context in which an operation that makes an infinity raises."""
+    """A context in which an operation that makes an infinity raises.
+
+    >>> import functad, functad.numpy as jnp
+    >>> with functad.debug_infs():
+    ...     jnp.log(0.)
+    Traceback (most recent call last):
+        ...
+    FloatingPointError: ...
+    """
     return config.context(debug_infs=new_val)
 
 
@@ -465,6 +481,13 @@ def numpy_rank_promotion(new_val: str = "allow") -> AbstractContextManager[None]
     """A context in which `"raise"`, or `"warn"`, tells where operands of different ranks are broadcast.
 
     Operands of rank 0 go with all others.
+
+    >>> import functad, functad.numpy as jnp
+    >>> with functad.numpy_rank_promotion("raise"):
+    ...     jnp.ones((2, 3)) + jnp.ones(3)
+    Traceback (most recent call last):
+        ...
+    functad.errors.ArgumentError: ...
     """
     return config.context(numpy_rank_promotion=new_val)
 
@@ -501,7 +524,13 @@ def disable_jit(disable: bool = True) -> AbstractContextManager[None]:
 
 
 def log_compiles(new_val: bool = True) -> AbstractContextManager[None]:
-    """A context in which each trace and compilation by jit is logged."""
+    """A context in which each trace and compilation by jit is logged.
+
+    >>> from functad.config import config, log_compiles
+    >>> with log_compiles():
+    ...     config.log_compiles
+    True
+    """
     return config.context(log_compiles=new_val)
 
 

@@ -97,7 +97,11 @@ def get_opaque_trace_state(convention: str | None = None) -> OpaqueTraceState:
 
 
 def trace_state_clean() -> bool:
-    """Whether no function is being traced."""
+    """Whether no function is being traced.
+
+    >>> trace_state_clean()
+    True
+    """
     return current_trace() is None
 
 
@@ -125,17 +129,29 @@ def concrete_or_error(force: Callable[[Any], Any] | None, val: Any, context: str
 
 
 def max_dim(d1: int, d2: int) -> int:
-    """The larger of two sizes."""
+    """The larger of two sizes.
+
+    >>> max_dim(2, 3)
+    3
+    """
     return max(d1, d2)
 
 
 def min_dim(d1: int, d2: int) -> int:
-    """The smaller of two sizes."""
+    """The smaller of two sizes.
+
+    >>> min_dim(2, 3)
+    2
+    """
     return min(d1, d2)
 
 
 def valid_jaxtype(x: Any) -> bool:
-    """Whether x can be an argument of a traced function."""
+    """Whether x can be an argument of a traced function.
+
+    >>> valid_jaxtype(1.0), valid_jaxtype("text")
+    (True, False)
+    """
     return isinstance(x, (Array, np.ndarray, np.generic, bool, int, float, complex))
 
 

@@ -175,17 +175,29 @@ def _add_bfloat16(dtype: np.dtype) -> None:
 
 
 def default_int_dtype() -> np.dtype:
-    """The dtype of a Python int: int32, or int64 when `config.enable_x64`."""
+    """The dtype of a Python int: int32, or int64 when `config.enable_x64`.
+
+    >>> default_int_dtype()
+    dtype('int32')
+    """
     return int64 if config.enable_x64 else int32
 
 
 def default_float_dtype() -> np.dtype:
-    """The dtype of a Python float: float32, or float64 when `config.enable_x64`."""
+    """The dtype of a Python float: float32, or float64 when `config.enable_x64`.
+
+    >>> default_float_dtype()
+    dtype('float32')
+    """
     return float64 if config.enable_x64 else float32
 
 
 def default_complex_dtype() -> np.dtype:
-    """The dtype of a Python complex: complex64, or complex128 when `config.enable_x64`."""
+    """The dtype of a Python complex: complex64, or complex128 when `config.enable_x64`.
+
+    >>> default_complex_dtype()
+    dtype('complex64')
+    """
     return complex128 if config.enable_x64 else complex64
 
 
@@ -230,6 +242,9 @@ def canonicalize_dtype(dtype: Any) -> np.dtype:
     """JAX's name for the dtype of a result whose dtype is named, None meaning float.
 
     Unlike JAX's, it keeps an explicit 64-bit dtype, unless `config.numpy_dtypes` is `"jax"`.
+
+    >>> canonicalize_dtype(None), canonicalize_dtype("int64")
+    (dtype('float32'), dtype('int64'))
     """
     return default_float_dtype() if dtype is None else requested_dtype(dtype)
 
@@ -267,6 +282,9 @@ def dtype_of_ndarray(x: Any) -> np.dtype:
     Raises:
         DTypeError: it is unsupported, or the values alone are not what the array means: it has a mask, or, as arrays
             with units do, arithmetic of its own.
+
+    >>> dtype_of_ndarray(np.zeros(2, np.int8))
+    dtype('int8')
     """
     if type(x) is not np.ndarray and isinstance(x, np.ndarray):
         if isinstance(x, np.ma.MaskedArray):

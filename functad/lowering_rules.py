@@ -24,6 +24,9 @@ class Scalar(Record):
         to the result's. A primitive with several results gives a tuple.
     all_dtypes: call `expression` with the tuple of all operands' dtypes instead.
     kept: the operands whose constants belong in the text, because the code for them is better: exponents.
+
+    >>> Scalar("sqrt({0} * {0} + {1} * {1})").expression
+    'sqrt({0} * {0} + {1} * {1})'
     """
 
     expression: str | Callable[..., str]

@@ -299,7 +299,9 @@ class _Printer:
         """Inside a called Program, call the variables as its operands and results are called outside."""
         used: set[Var] = set()
         for inner, outer in zip(variables, like):
-            if isinstance(inner, Var) and isinstance(outer, Var) and inner not in self.names and outer not in used:
+            if not (isinstance(inner, Var) and isinstance(outer, Var)) or outer in self.unused:
+                continue  # what nobody reads outside is a result inside
+            if inner not in self.names and outer not in used:
                 used.add(outer)
                 self.names[inner] = self.name(outer)
 

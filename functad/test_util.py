@@ -99,7 +99,12 @@ def check_jvp(
     eps: float = _STEP,
     err_msg: str = "",
 ) -> None:
-    """Compare `f_jvp(args, tangents)`, such as `partial(functad.jvp, f)`, with a difference; see `check_grads`."""
+    """Compare `f_jvp(args, tangents)`, such as `partial(functad.jvp, f)`, with a difference; see `check_grads`.
+
+    >>> import functad, functad.numpy as jnp
+    >>> from functools import partial
+    >>> check_jvp(jnp.sin, partial(functad.jvp, jnp.sin), (np.float64(0.5),), atol=1e-4)
+    """
     args, tangents = tuple(args), _random_like(tuple(args))
     out, out_tangent = f_jvp(args, tangents)
     close = partial(_check_close, atol=atol, rtol=rtol, of=err_msg)
@@ -119,6 +124,10 @@ def check_vjp(
     """Compare `f_vjp(*args)`, such as `partial(functad.vjp, f)`, with a difference; see `check_grads`.
 
     The cotangents' product with a random direction must be that of the difference along it with random cotangents.
+
+    >>> import functad, functad.numpy as jnp
+    >>> from functools import partial
+    >>> check_vjp(jnp.sin, partial(functad.vjp, jnp.sin), (np.float64(0.5),), atol=1e-4)
     """
     args = tuple(args)
     out, pullback = f_vjp(*args)

@@ -356,6 +356,9 @@ def flatten_one_level_with_keys(tree: Any) -> tuple[Iterable[tuple[Any, Any]], A
 
     Raises:
         TreeError: `tree` is a leaf.
+
+    >>> flatten_one_level_with_keys({"a": 1, "b": 2})[0]
+    [(DictKey(key='a'), 1), (DictKey(key='b'), 2)]
     """
     kind = KINDS[type(tree)]
     if kind is None:
@@ -364,7 +367,11 @@ def flatten_one_level_with_keys(tree: Any) -> tuple[Iterable[tuple[Any, Any]], A
 
 
 def treedef_is_leaf(treedef: PyTreeDef) -> bool:
-    """Whether the structure is a single node: a leaf, None or an empty container, as in JAX."""
+    """Whether the structure is a single node: a leaf, None or an empty container, as in JAX.
+
+    >>> treedef_is_leaf(tree_structure(1)), treedef_is_leaf(tree_structure([1]))
+    (True, False)
+    """
     return treedef.num_nodes == 1
 
 

@@ -32,6 +32,8 @@ def register_exclusion(path: str) -> None:
     """Take the lines of a file for none of the user's: operations in it count as those of the line that called.
 
     path: the file's name, as its `__file__` has it.
+
+    >>> register_exclusion("a_library_of_mine.py")
     """
     _excluded.add(path)
 

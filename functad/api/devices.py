@@ -36,37 +36,65 @@ def devices(backend: Any = None) -> list[Device]:
 
 
 def local_devices(process_index: int | None = None, backend: Any = None, host_id: int | None = None) -> list[Device]:
-    """The devices of this process: those of `devices`."""
+    """The devices of this process: those of `devices`.
+
+    >>> len(local_devices())
+    1
+    """
     return devices(backend)
 
 
 def device_count(backend: Any = None) -> int:
-    """The number of devices of a kind: 1 of the CPU."""
+    """The number of devices of a kind: 1 of the CPU.
+
+    >>> device_count()
+    1
+    """
     return len(devices(backend))
 
 
 def local_device_count(backend: Any = None) -> int:
-    """The number of devices of this process: those of `devices`."""
+    """The number of devices of this process: those of `devices`.
+
+    >>> local_device_count()
+    1
+    """
     return len(devices(backend))
 
 
 def process_index(backend: Any = None) -> int:
-    """The number of this process: 0."""
+    """The number of this process: 0.
+
+    >>> process_index()
+    0
+    """
     return 0
 
 
 def process_count(backend: Any = None) -> int:
-    """The number of processes that compute together: 1."""
+    """The number of processes that compute together: 1.
+
+    >>> process_count()
+    1
+    """
     return 1
 
 
 def process_indices(backend: Any = None) -> list[int]:
-    """The numbers of the processes that compute together: [0]."""
+    """The numbers of the processes that compute together: [0].
+
+    >>> process_indices()
+    [0]
+    """
     return [0]
 
 
 def default_backend() -> str:
-    """The kind of device that computes by default: `"cpu"`, or `"gpu"`."""
+    """The kind of device that computes by default: `"cpu"`, or `"gpu"`.
+
+    >>> default_backend()
+    'cpu'
+    """
     return devices()[0].platform
 
 
@@ -101,4 +129,7 @@ def block_until_ready(x: Any) -> Any:
 
 
 def effects_barrier() -> None:
-    """Wait for callbacks: they are finished when the call that made them returns."""
+    """Wait for callbacks: they are finished when the call that made them returns.
+
+    >>> effects_barrier()
+    """

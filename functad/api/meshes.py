@@ -106,7 +106,11 @@ def set_mesh(mesh: Mesh) -> Iterator[Mesh]:
 
 
 def get_mesh() -> Any:
-    """The mesh of the context; an empty one without."""
+    """The mesh of the context; an empty one without.
+
+    >>> get_mesh().empty
+    True
+    """
     return _state.meshes[-1] if _state.meshes else NO_MESH
 
 

@@ -339,7 +339,13 @@ class _Reader:
         self.at += 1
         found = []
         while not self.takes(closing):
-            found.append(self.value())
+            self.skip_space()
+            name = _NAME.match(self.text, self.at)
+            if name is not None and name[0] in self.shared:  # another one may follow after a space
+                self.at = name.end()
+                found.append(self.shared[name[0]])
+            else:
+                found.append(self.value())
             self.takes(",")
         return tuple(found)
 

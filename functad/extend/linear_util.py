@@ -55,6 +55,13 @@ def transformation(gen: Around, *rest: Any) -> Any:
 
     The generator, `gen(*values, *args, **kwargs)`, yields `(args, kwargs)` for the function within, is sent its result,
     and yields the result of all.
+
+    >>> @transformation
+    ... def doubled(x):
+    ...     out = yield (2 * x,), {}
+    ...     yield out
+    >>> doubled(wrap_init(lambda x: x + 1)).call_wrapped(3)
+    7
     """
     if not rest:
         return partial(transformation, gen)
@@ -70,6 +77,14 @@ def transformation_with_aux(gen: Around, *rest: Any) -> Any:
     """As `transformation` of a generator that yields a result and an auxiliary output: `(fun, output)`.
 
     `output()` is what the last call gave.
+
+    >>> @transformation_with_aux
+    ... def noted(x):
+    ...     out = yield (x,), {}
+    ...     yield out, f"saw {x}"
+    >>> function, output = noted(wrap_init(lambda x: x + 1))
+    >>> function.call_wrapped(3), output()
+    (4, 'saw 3')
     """
     if not rest:
         return partial(transformation_with_aux, gen)
@@ -90,7 +105,13 @@ def transformation_with_aux(gen: Around, *rest: Any) -> Any:
 
 
 def transformation2(gen: Callable[..., Any], fun: WrappedFun, *values: Any) -> WrappedFun:
-    """As `transformation`, of a function instead of a generator: `gen(f, *values, *args, **kwargs)` calls f itself."""
+    """As `transformation`, of a function instead of a generator: `gen(f, *values, *args, **kwargs)` calls f itself.
+
+    >>> def twice(f, x):
+    ...     return f(f(x))
+    >>> transformation2(twice, wrap_init(lambda x: x + 1)).call_wrapped(3)
+    5
+    """
     return WrappedFun(fun.f, partial(gen, fun.call_wrapped, *values), fun.params)
 
 

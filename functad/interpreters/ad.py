@@ -22,17 +22,32 @@ add_jaxvals_p = add_any_p
 
 
 def is_undefined_primal(x: Any) -> bool:
-    """Whether x stands for an argument in which an operation is linear, in a transpose rule."""
+    """Whether x stands for an argument in which an operation is linear, in a transpose rule.
+
+    >>> is_undefined_primal(3.0)
+    False
+    """
     return type(x) is UndefinedPrimal
 
 
 def instantiate_zeros(tangent: Any) -> Any:
-    """The tangent as an array, also if it is a `Zero`."""
+    """The tangent as an array, also if it is a `Zero`.
+
+    >>> import numpy as np
+    >>> from functad.ir import Aval, Zero
+    >>> instantiate_zeros(Zero(Aval((2,), np.dtype("float32"))))
+    Array([0., 0.], dtype=float32)
+    """
     return instantiate(tangent)
 
 
 def zeros_like_aval(aval: Aval) -> Any:
-    """Zeros of a type."""
+    """Zeros of a type.
+
+    >>> import functad.numpy as jnp, functad
+    >>> zeros_like_aval(functad.typeof(jnp.ones(2)))
+    Array([0., 0.], dtype=float32)
+    """
     return instantiate(Zero(aval))
 
 
@@ -68,12 +83,30 @@ primitive_jvps = RuleTable("the jvp rule", "jvp", _jvp_given, _jvp_taken)
 
 
 def defjvp(primitive: Primitive, *jvprules: Callable[..., Any] | None) -> None:
-    """Register one rule an operand: `rule(tangent, *primals, **params)` is its share of the result's tangent."""
+    """Register one rule an operand: `rule(tangent, *primals, **params)` is its share of the result's tangent.
+
+    >>> import functad
+    >>> from functad.extend.core import Primitive
+    >>> square_p = Primitive("square")
+    >>> _ = square_p.def_impl(lambda x: x * x), square_p.def_abstract_eval(lambda x: x)
+    >>> defjvp(square_p, lambda tangent, x: 2 * x * tangent)
+    >>> float(functad.grad(square_p.bind)(3.))
+    6.0
+    """
     _by_shares(primitive, [rule and _without_result(rule) for rule in jvprules])
 
 
 def defjvp2(primitive: Primitive, *jvprules: Callable[..., Any] | None) -> None:
-    """As `defjvp`, with rules that get the result too: `rule(tangent, result, *primals, **params)`."""
+    """As `defjvp`, with rules that get the result too: `rule(tangent, result, *primals, **params)`.
+
+    >>> import functad, numpy as np
+    >>> from functad.extend.core import Primitive
+    >>> grow_p = Primitive("grow")
+    >>> _ = grow_p.def_impl(np.exp), grow_p.def_abstract_eval(lambda x: x)
+    >>> defjvp2(grow_p, lambda tangent, result, x: tangent * result)
+    >>> float(functad.grad(grow_p.bind)(0.))
+    1.0
+    """
     _by_shares(primitive, jvprules)
 
 
@@ -105,12 +138,30 @@ primitive_transposes = RuleTable("the transpose rule", "transpose", lambda primi
 
 
 def deflinear(primitive: Primitive, transpose_rule: Callable[..., Any]) -> None:
-    """Register that an operation is linear in all operands: `rule(cotangent, **params)` gives their cotangents."""
+    """Register that an operation is linear in all operands: `rule(cotangent, **params)` gives their cotangents.
+
+    >>> import functad
+    >>> from functad.extend.core import Primitive
+    >>> double_p = Primitive("double")
+    >>> _ = double_p.def_impl(lambda x: 2 * x), double_p.def_abstract_eval(lambda x: x)
+    >>> deflinear(double_p, lambda cotangent: [double_p.bind(cotangent)])
+    >>> float(functad.grad(double_p.bind)(3.))
+    2.0
+    """
     deflinear2(primitive, lambda cotangent, *args, **params: transpose_rule(cotangent, **params))
 
 
 def deflinear2(primitive: Primitive, transpose_rule: Callable[..., Any]) -> None:
-    """As `deflinear`, with a rule that gets the operands too: `rule(cotangent, *operands, **params)`."""
+    """As `deflinear`, with a rule that gets the operands too: `rule(cotangent, *operands, **params)`.
+
+    >>> import functad
+    >>> from functad.extend.core import Primitive
+    >>> double_p = Primitive("double")
+    >>> _ = double_p.def_impl(lambda x: 2 * x), double_p.def_abstract_eval(lambda x: x)
+    >>> deflinear2(double_p, lambda cotangent, x: [double_p.bind(cotangent)])
+    >>> float(functad.grad(double_p.bind)(3.))
+    2.0
+    """
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
         out = primitive.bind(*primals, **params)

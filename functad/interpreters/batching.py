@@ -64,7 +64,16 @@ axis_primitive_batchers = RuleTable("the batch rule", "batch", _given_with_size,
 
 
 def defvectorized(primitive: Primitive) -> None:
-    """Register that an operation does the same to each element of operands of one shape, so that it takes more axes."""
+    """Register that an operation does the same to each element of operands of one shape, so that it takes more axes.
+
+    >>> import functad, functad.numpy as jnp
+    >>> from functad.extend.core import Primitive
+    >>> double_p = Primitive("double")
+    >>> _ = double_p.def_impl(lambda x: 2 * x), double_p.def_abstract_eval(lambda x: x)
+    >>> defvectorized(double_p)
+    >>> functad.vmap(double_p.bind)(jnp.array([1., 2.]))
+    Array([2., 4.], dtype=float32)
+    """
 
     def batch(args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> tuple[Any, Any]:
         size = next(aval_of(a).shape[d] for a, d in zip(args, dims) if d is not None)
@@ -78,7 +87,17 @@ defbroadcasting = defvectorized
 
 
 def defreducer(primitive: Primitive) -> None:
-    """Register that an operation reduces its operand over `params["axes"]`."""
+    """Register that an operation reduces its operand over `params["axes"]`.
+
+    >>> import functad, functad.numpy as jnp
+    >>> from functad.extend.core import Primitive
+    >>> total_p = Primitive("total")
+    >>> _ = total_p.def_impl(lambda x, axes: jnp.sum(x, axes))
+    >>> _ = total_p.def_abstract_eval(lambda x, axes: functad.core.ShapedArray(x.shape[:axes[0]], x.dtype))
+    >>> defreducer(total_p)
+    >>> functad.vmap(lambda x: total_p.bind(x, axes=(0,)))(jnp.ones((2, 3)))
+    Array([3., 3.], dtype=float32)
+    """
 
     def batch(
         args: Sequence[Any], dims: Sequence[int | None], *, axes: Sequence[int], **params: Any
@@ -90,12 +109,22 @@ def defreducer(primitive: Primitive) -> None:
 
 
 def bdim_at_front(x: Any, bdim: int | None, size: int) -> Any:
-    """The array with its mapped axis in front; repeated along it if it is not mapped."""
+    """The array with its mapped axis in front; repeated along it if it is not mapped.
+
+    >>> import functad.numpy as jnp
+    >>> bdim_at_front(jnp.ones((3, 4)), 1, 4).shape, bdim_at_front(jnp.ones(3), None, 4).shape
+    ((4, 3), (4, 3))
+    """
     return move_batch_axis_to_front(x, bdim, size)
 
 
 def broadcast(x: Any, sz: int, axis: int) -> Any:
-    """The array repeated along a new axis."""
+    """The array repeated along a new axis.
+
+    >>> import functad.numpy as jnp
+    >>> broadcast(jnp.ones(3), 4, 1).shape
+    (3, 4)
+    """
     return place_batch_axis(x, None, axis, sz)
 
 

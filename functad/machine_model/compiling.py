@@ -18,6 +18,10 @@ VECTORS_ADDED_AT_ONCE = 4
 """vectors that a loop with sums adds side by side, as each addition waits for the one before: what LLVM chooses where
 registers do. Compared."""
 
+MOST_VECTORS_OF_SUMS = 16
+"""vectors of all sums of such a loop together: half of the registers that AVX-512 has. Compared: LLVM chooses one at a
+time for the eighteen sums of a convolution's gradient, which would not stay in registers with more."""
+
 LARGEST_ADDED_AT_ONCE = 64
 """instructions of such a loop, those of functions included, from which on it adds half as many, or registers would not
 do. Compared: sums of exponentials and logarithms (33 and 45) have 4, those of sines (164) 2, as LLVM chooses."""

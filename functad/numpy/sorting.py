@@ -5,6 +5,8 @@ Knows the sort primitive and gathers.
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -285,8 +287,19 @@ def unique(
         others = [ArrayImpl(p.astype(dtypes.default_int_dtype())) for p in parts[1:]]
         return (values, *others) if others else values
     if axis is not None:
-        raise ArgumentError("unique: size= is for elements; with axis= leave it out and keep the array untraced")
-    return _unique_of_size(x, return_index, return_inverse, return_counts, equal_nan, size, fill_value)
+        rows = manipulation.moveaxis(x, axis, 0)
+        found = _unique_of_size(rows, return_index, return_inverse, return_counts, False, size, fill_value)
+        parts = found if isinstance(found, tuple) else (found,)
+        values = manipulation.moveaxis(parts[0], 0, axis)
+        return (values, *parts[1:]) if len(parts) > 1 else values
+    inverse_shape = x.shape
+    found = _unique_of_size(
+        manipulation.ravel(x), return_index, return_inverse, return_counts, equal_nan, size, fill_value
+    )
+    if return_inverse:
+        place = 1 + return_index
+        return (*found[:place], manipulation.reshape(found[place], inverse_shape), *found[place + 1 :])
+    return found
 
 
 def from_elements(values: np.ndarray, *arrays: Any) -> Any:
@@ -316,29 +329,40 @@ def _unique_of_size(
     size: int,
     fill_value: Any,
 ) -> Any:
-    shape = x.shape
-    flat = manipulation.ravel(x)
-    count = flat.size
+    """Of the slices along the first axis."""
+    count = x.shape[0]
     index_dtype = dtypes.default_int_dtype()
-    values, order = _sort([flat, structure.iota(index_dtype, flat.shape, 0)], 0, True, 1)
-    different = el.ne(values[1:], values[:-1])
-    if equal_nan and kind_of(x.dtype) in "fc":
-        different = el.and_(different, el.or_(el.eq(values[1:], values[1:]), el.eq(values[:-1], values[:-1])))
+    flat = manipulation.reshape(x, (count, math.prod(x.shape[1:])))
+    keys = [flat[:, k] for k in range(flat.shape[1])] or [filled(np.int8(0), (count,))]
+    *values, order = _sort([*keys, structure.iota(index_dtype, (count,), 0)], 0, True, len(keys))
+    different = functools.reduce(el.or_, [_differ(v, equal_nan) for v in values])
     starts = joining.concatenate([filled(np.bool_(True), (min(count, 1),)), different], 0)
     (positions,) = selecting.nonzero(starts, size=size, fill_value=count)
     found = el.lt(positions, index_dtype.type(count))
-    fill = values[0] if fill_value is None else convert(operand("unique", fill_value), x.dtype)
-    results = [select(found, selecting.take(values, positions, 0, mode="clip"), fill)]
+    chosen = selecting.take(x, selecting.take(order, positions, 0, mode="clip"), 0)
+    if fill_value is None:
+        fill = chosen[0] if size else x.dtype.type(0)
+    else:
+        fill = convert(operand("unique", fill_value), x.dtype)
+    is_value = manipulation.reshape(found, (size,) + (1,) * (x.ndim - 1))
+    results = [selecting.where(is_value, chosen, fill)]
     if return_index:
         results.append(selecting.take(order, selecting.where(found, positions, 0), 0, mode="clip"))
     if return_inverse:
         ranks = el.sub(cumulative.cumsum(convert(starts, index_dtype), axis=0, reverse=False), index_dtype.type(1))
-        inverse = updates.At(filled(index_dtype.type(0), (count,)))[order].set(ranks)
-        results.append(manipulation.reshape(inverse, shape))
+        results.append(updates.At(filled(index_dtype.type(0), (count,)))[order].set(ranks))
     if return_counts:
         ends = joining.concatenate([positions[1:], filled(index_dtype.type(count), (1,))], 0)
         results.append(el.sub(ends, positions))
     return tuple(results) if len(results) > 1 else results[0]
+
+
+def _differ(values: Any, equal_nan: bool) -> Any:
+    """Which sorted elements differ from the one before."""
+    different = el.ne(values[1:], values[:-1])
+    if equal_nan and kind_of(values.dtype) in "fc":
+        return el.and_(different, el.or_(el.eq(values[1:], values[1:]), el.eq(values[:-1], values[:-1])))
+    return different
 
 
 def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAllResult:

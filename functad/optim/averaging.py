@@ -215,7 +215,12 @@ def loss_scale(scale: float = 2.0**15) -> LossScale:
 
 
 def unscaled(grads: Any, factor: LossScale) -> Any:
-    """Gradients without the factor, as float32."""
+    """Gradients without the factor, as float32.
+
+    >>> import functad.numpy as jnp
+    >>> unscaled(jnp.array([8., 16.], "float16"), loss_scale(8.))
+    Array([1., 2.], dtype=float32)
+    """
     return tree_map(lambda g: g.astype("float32") / factor.scale, grads)
 
 

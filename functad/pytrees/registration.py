@@ -60,7 +60,21 @@ def register_pytree_node(
 
 
 def register_pytree_node_class(cls: C) -> C:
-    """Make a class with methods `tree_flatten` and (class method) `tree_unflatten` a pytree node."""
+    """Make a class with methods `tree_flatten` and (class method) `tree_unflatten` a pytree node.
+
+    >>> from functad.tree_util import tree_map
+    >>> @register_pytree_node_class
+    ... class Pair:
+    ...     def __init__(self, a, b):
+    ...         self.a, self.b = a, b
+    ...     def tree_flatten(self):
+    ...         return (self.a, self.b), None
+    ...     @classmethod
+    ...     def tree_unflatten(cls, metadata, children):
+    ...         return cls(*children)
+    >>> tree_map(lambda x: 2 * x, Pair(1, 3)).b
+    6
+    """
     _require_methods(cls, "tree_flatten", "tree_unflatten")
     register_pytree_node(cls, _method(cls, "tree_flatten"), _method(cls, "tree_unflatten"))
     return cls
@@ -82,6 +96,16 @@ def register_pytree_with_keys(
 
     Raises:
         ArgumentError: the class is registered already.
+
+    >>> from functad.tree_util import GetAttrKey, keystr, tree_leaves_with_path
+    >>> class Pair:
+    ...     def __init__(self, a, b):
+    ...         self.a, self.b = a, b
+    >>> register_pytree_with_keys(
+    ...     Pair, lambda p: (((GetAttrKey("a"), p.a), (GetAttrKey("b"), p.b)), None),
+    ...     lambda metadata, children: Pair(*children))
+    >>> [keystr(path) for path, _ in tree_leaves_with_path(Pair(1, 3))]
+    ['.a', '.b']
     """
 
     def flatten_without_keys(node: Any) -> tuple[Iterable[Any], Hashable]:
@@ -92,7 +116,21 @@ def register_pytree_with_keys(
 
 
 def register_pytree_with_keys_class(cls: C) -> C:
-    """Make a class with methods `tree_flatten_with_keys` and `tree_unflatten` a pytree node; a decorator."""
+    """Make a class with methods `tree_flatten_with_keys` and `tree_unflatten` a pytree node; a decorator.
+
+    >>> from functad.tree_util import GetAttrKey, keystr, tree_leaves_with_path
+    >>> @register_pytree_with_keys_class
+    ... class Pair:
+    ...     def __init__(self, a, b):
+    ...         self.a, self.b = a, b
+    ...     def tree_flatten_with_keys(self):
+    ...         return ((GetAttrKey("a"), self.a), (GetAttrKey("b"), self.b)), None
+    ...     @classmethod
+    ...     def tree_unflatten(cls, metadata, children):
+    ...         return cls(*children)
+    >>> [keystr(path) for path, _ in tree_leaves_with_path(Pair(1, 3))]
+    ['.a', '.b']
+    """
     _require_methods(cls, "tree_flatten_with_keys", "tree_unflatten")
     flatten_func = _method(cls, "tree_flatten") if hasattr(cls, "tree_flatten") else None
     register_pytree_with_keys(cls, _method(cls, "tree_flatten_with_keys"), _method(cls, "tree_unflatten"), flatten_func)

@@ -63,6 +63,10 @@ def _with_rule(x):
 _with_rule.defjvp(lambda primals, tangents: (_with_rule(*primals), tangents[0]))
 
 
+def _branches(x):
+    return lax.cond(x[0] > 0, jnp.sin, jnp.cos, x)
+
+
 @functad.jit
 def _long(x):
     for _ in range(12):
@@ -89,6 +93,8 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "solve": (lambda x: lax.custom_linear_solve(lambda v: 2 * v, x, lambda mv, b: b / 2), x),
     "cotangents of integers": (lambda x: functad.vjp(lambda x, i: x * i, x, 3)[1](x), 2.0),
     "many variables": (lambda x: [x := x + i for i in range(800)][-1], x),
+    "branches used twice": (lambda x: _branches(_branches(x)), x),
+    "a result within that nobody reads outside": (lambda x: functad.jit(lambda y: (y * 2, y + 1))(x)[0], x),
     "mapped collective": (functad.vmap(lambda x: lax.psum(x, "i"), axis_name="i"), x),
 }
 

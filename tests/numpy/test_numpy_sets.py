@@ -78,3 +78,20 @@ def test_values_have_the_derivative_of_the_elements_they_come_from(function, slo
     x, y = jnp.array([3.0, 1.0, 3.0, 2.0]), jnp.array([2.0, 5.0])
     found = functad.grad(loss, (0, 1))(x, y)
     assert tuple(g.tolist() for g in found) == slopes
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_different_slices_of_a_traced_array(axis):
+    x = np.array([[[1, 0], [1, 0], [0, 1]], [[1, 0], [1, 0], [0, 1]]])
+    flags = {"return_index": True, "return_inverse": True, "return_counts": True}
+    expected = np.unique(x, axis=axis, **flags)
+    count = expected[0].shape[axis]
+
+    def f(x, size):
+        return jnp.unique(x, axis=axis, size=size, fill_value=7, **flags)
+
+    for found, known in zip(functad.jit(lambda x: f(x, count))(x), expected, strict=True):
+        np.testing.assert_array_equal(found, known.reshape(found.shape))
+    filled = np.moveaxis(np.asarray(f(x, count + 1)[0]), axis, 0)
+    np.testing.assert_array_equal(filled[:count], np.moveaxis(expected[0], axis, 0))
+    assert (filled[count] == 7).all()

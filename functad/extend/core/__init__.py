@@ -60,12 +60,23 @@ def jaxpr_as_fun(closed_jaxpr: Program) -> Callable[..., list[Any]]:
 
 
 def jaxprs_in_params(params: dict[str, Any]) -> Iterator[Program]:
-    """The Programs among an equation's parameters."""
+    """The Programs among an equation's parameters.
+
+    >>> import functad
+    >>> eqn = functad.make_jaxpr(functad.jit(lambda x: x + 1.))(2.).eqns[0]
+    >>> [len(program.eqns) for program in jaxprs_in_params(eqn.params)]
+    [1]
+    """
     return subprograms(params)
 
 
 def subjaxprs(jaxpr: Program) -> Iterator[Program]:
-    """The Programs that the equations of a Program hold."""
+    """The Programs that the equations of a Program hold.
+
+    >>> import functad
+    >>> [len(program.eqns) for program in subjaxprs(functad.make_jaxpr(functad.jit(lambda x: x + 1.))(2.))]
+    [1]
+    """
     for eqn in jaxpr.eqns:
         yield from subprograms(eqn.params)
 
@@ -78,7 +89,14 @@ def new_jaxpr_eqn(
     effects: Any = no_effects,
     source_info: Any = None,
 ) -> Eqn:
-    """An equation; effects are those of its primitive."""
+    """An equation; effects are those of its primitive.
+
+    >>> import functad
+    >>> program = functad.make_jaxpr(lambda x: x + 1.)(2.)
+    >>> (eqn,) = program.eqns
+    >>> new_jaxpr_eqn(eqn.invars, eqn.outvars, functad.lax.mul_p, {})
+    b:f32[] = mul a 1.0:f32[]
+    """
     return Eqn(primitive, invars, params, outvars, source_info)
 
 
@@ -95,14 +113,22 @@ def mapped_aval(size: int, axis: int | None, aval: Aval) -> Aval:
 
 
 def unmapped_aval(size: int, axis: int | None, aval: Aval, explicit_mesh_axis: None = None) -> Aval:
-    """The type of all examples together, one of which has the given type."""
+    """The type of all examples together, one of which has the given type.
+
+    >>> unmapped_aval(4, 0, Aval((3,), np.dtype("float32"))).str_short()
+    'f32[4,3]'
+    """
     if axis is None:
         return aval
     return Aval((*aval.shape[:axis], size, *aval.shape[axis:]), aval.dtype, aval.weak_type)
 
 
 def primal_dtype_to_tangent_dtype(primal_dtype: Any) -> np.dtype:
-    """The dtype of a tangent: that of a float or complex number, and float0 of all others."""
+    """The dtype of a tangent: that of a float or complex number, and float0 of all others.
+
+    >>> primal_dtype_to_tangent_dtype(np.float32), primal_dtype_to_tangent_dtype(np.int32)
+    (dtype('float32'), dtype([('float0', 'V')]))
+    """
     dtype = dtypes.as_dtype(primal_dtype)
     return dtype if kind_of(dtype) in "fc" else dtypes.float0
 
@@ -119,7 +145,12 @@ def find_top_trace(_: Any) -> Trace | None:
 
 @contextmanager
 def take_current_trace() -> Iterator[Trace | None]:
-    """Nothing is traced within; gives the trace that was active."""
+    """Nothing is traced within; gives the trace that was active.
+
+    >>> with take_current_trace() as trace:
+    ...     trace is None
+    True
+    """
     trace = current_trace()
     with in_trace(None):
         yield trace
@@ -127,7 +158,12 @@ def take_current_trace() -> Iterator[Trace | None]:
 
 @contextmanager
 def set_current_trace(trace: Trace | None, check_leaks: bool = False) -> Iterator[None]:
-    """A trace is active within, such as one that `take_current_trace` gave."""
+    """A trace is active within, such as one that `take_current_trace` gave.
+
+    >>> with take_current_trace() as trace:
+    ...     with set_current_trace(trace):
+    ...         pass
+    """
     with in_trace(trace):
         yield
 

@@ -1,6 +1,7 @@
 """Sorting of several arrays together, and running sums, products, maxima, minima and log-sum-exps.
 
-It must not know tracing or derivatives.
+It must not know tracing or derivatives. NumPy sorts a row without a look at signals: Ctrl-C comes through once it is
+sorted. To sort pieces and merge them took four times as long, and the last merge alone as long as all of NumPy's sort.
 """
 
 from __future__ import annotations

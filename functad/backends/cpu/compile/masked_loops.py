@@ -63,13 +63,21 @@ def end_loop(builder: ir.IRBuilder, loop: Loop) -> None:
 
 
 def _sums(block: ir.Block) -> list[ir.Value]:
-    """The additions of a block that may be done in another order."""
-    return [added for added in block.instructions if added.opname == "fadd" and "reassoc" in added.flags]
+    """The additions of a block, to variables that it goes on with, that may be done in another order."""
+    added = [one for one in block.instructions if one.opname == "fadd" and "reassoc" in one.flags]
+    return [one for one in added if any(map(_is_variable, one.operands))]
+
+
+def _is_variable(value: ir.Value) -> bool:
+    """Whether a value, or the number that it is a part of, is read from a variable of the kernel."""
+    while isinstance(value, instructions.ExtractValue):
+        (value,) = value.operands
+    return isinstance(value, instructions.LoadInstr) and isinstance(value.operands[0], instructions.AllocaInstr)
 
 
 def _vectors_at_once(loop: Loop, sums: Sequence[ir.Value]) -> int:
     """How many vectors side by side a loop had better add: few if they fill the registers, or all steps, anyway."""
-    most = machine_model.VECTORS_ADDED_AT_ONCE
+    most = min(machine_model.VECTORS_ADDED_AT_ONCE, machine_model.MOST_VECTORS_OF_SUMS // len(sums))
     if _size(loop.body) > machine_model.LARGEST_ADDED_AT_ONCE:
         most //= 2
     if loop.steps is not None:
