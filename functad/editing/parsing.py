@@ -62,11 +62,11 @@ _UNSAID: dict[str, dict[str, Any]] = {
 """Parameters that printing leaves out where they have these values, as it does `num_consts=0` beside a `call_jaxpr`."""
 
 _SPACE = re.compile(r"(\s+|#[^\n]*)*")
-_NAME = re.compile(r"[A-Za-z_]\w*")
+_NAME = re.compile(r"[^\W\d]\w*")
 _PRIMITIVE = re.compile(r"[A-Za-z_][\w-]*")
 _KEY = re.compile(r"([A-Za-z_]\w*)=")
 _LITERAL = re.compile(r"([^\s:]+):(?=\w+\[\])")
-_RESULT = re.compile(r"([A-Za-z_]\w*):(?=(key<fry>|\w+)\[)")
+_RESULT = re.compile(r"([^\W\d]\w*):(?=(key<fry>|\w+)\[)")
 _END = re.compile(r"in\s*\(")
 _QUOTED = re.compile(r"'(\\.|[^'\\])*'|\"(\\.|[^\"\\])*\"")
 _TYPE = re.compile(r"(key<fry>|\w+)\[([\d,?]*)\]")
