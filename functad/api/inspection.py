@@ -269,7 +269,8 @@ def parse_program(text: str, consts: Sequence[Any] = ()) -> Program:
         consts: arrays, one for each variable before the `;`.
 
     What a parameter holds that no text can say, such as the function of a custom rule, is read as its name: the Program
-    prints and runs, but raises where that function is called.
+    prints and runs, but raises where that function is called. Primitives of yours are found by their names, where
+    functad has none of that name.
 
     Raises:
         ProgramError: the text is none of a Program, with its line; a primitive or a variable is not known; a result is
