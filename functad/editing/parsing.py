@@ -65,7 +65,7 @@ _RECORDS: dict[str, Callable[..., Any]] = {
 }
 _NUMBERED: dict[str, Callable[..., Any]] = {"fft_type": FftType, "rounding_method": RoundingMethod}
 """Parameters of which the number is printed."""
-_WORDS = {"None": None, "True": True, "False": False}
+_WORDS = {"None": None, "True": True, "False": False, "?": UNKNOWN}
 _SHORT_NAMES = {name: dtype for dtype, name in dtypes.SHORT_NAMES.items()}
 _LONG_NAMES = {dtype.name: dtype for dtype in dtypes.SUPPORTED}
 _UNSAID: dict[str, dict[str, Any]] = {
