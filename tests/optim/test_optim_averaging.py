@@ -49,6 +49,27 @@ def test_of_counters_the_last_are_kept():
     assert mean.params["n"].tolist() == [5, 5] and mean.params["n"].dtype == np.int32 and mean.params["w"] == 3
 
 
+def test_means_and_factors_take_no_pass_of_their_own():
+    """A mean is read and written in the optimizer's pass, and gradients of 16 bits are read once for each question."""
+    params, narrow = (functad.ShapeDtypeStruct((1000, 1000), dtype) for dtype in ("float32", "float16"))
+    adam = optim.apply_if_finite(optim.adam(0.1), 9)
+
+    def step(params, state, mean, factor, grads):
+        grads = optim.unscaled(grads, factor)
+        updates, state = adam.update(grads, state, params)
+        params = optim.apply_updates(params, updates)
+        return params, state, optim.averaged(mean, params, 0.999), optim.rescaled(factor, grads)
+
+    given = [
+        params,
+        *functad.eval_shape(lambda p: (adam.init(p), optim.average(p), optim.loss_scale()), params),
+        narrow,
+    ]
+    lowered = functad.jit(step, donate_argnums=(0, 1, 2, 3)).lower(*given)
+    arrays = [kernel.bytes / 4e6 for kernel in lowered.cost.kernels if kernel.bytes > 1e5]
+    assert arrays == pytest.approx([0.5, 8.5], rel=0.02)
+
+
 def test_steps_of_several_batches_are_those_of_one_large():
     one, several = optim.adam(0.1), optim.MultiSteps(optim.adam(0.1), 3)
     x = y = jnp.array([1.0, -2.0])
