@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from functad import dtypes
 from functad.array import Array
 from functad.dtypes import kind_of
@@ -131,4 +133,8 @@ def modf(x: Any, /) -> tuple[Any, Any]:
     """
     (x,) = promote_args_inexact("modf", x)
     whole = trunc(x)
-    return el.sub(x, whole), whole
+    # −(|x| − |whole|) is −0 for whole negative x; infinities have a fraction of 0, too.
+    fraction = select(el.lt(x, scalar(x, 0)), el.neg(el.sub(el.neg(x), el.neg(whole))), el.sub(x, whole))
+    for infinity, zero in ((np.inf, 0.0), (-np.inf, -0.0)):
+        fraction = select(el.eq(x, scalar(x, infinity)), scalar(x, zero), fraction)
+    return select(el.eq(x, scalar(x, 0)), x, fraction), whole

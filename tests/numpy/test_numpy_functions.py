@@ -254,3 +254,12 @@ def test_a_jitted_histogram_of_64_bits():
         x = np.array([0.525, 0.62375, 0.3275])
         found = functad.jit(lambda x: jnp.histogram(x, 3, (0, 1), weights=x)[0])(x)
     np.testing.assert_allclose(found, np.histogram(x, 3, (0, 1), weights=x)[0])
+
+
+def test_parts_of_modf_have_the_sign_of_the_number():
+    x = np.array([0.0, -0.0, -2, 3, -0.5, 1e30, np.inf, -np.inf], np.float32)
+    for found, expected in zip(functad.jit(jnp.modf)(x), np.modf(x)):
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+    slope = functad.grad(lambda x: jnp.modf(x)[0].sum())(x[:-2])
+    np.testing.assert_array_equal(slope, np.ones(6))

@@ -35,6 +35,7 @@ DIFFERENT = [
     ("numpy.logaddexp*", "infinite", "the smaller operand has no part in an infinite sum; JAX gives e to its power"),
     ("lax.digamma", "infinite", "the limit 0; JAX subtracts infinities"),
     ("lax.lgamma", "infinite", "as digamma"),
+    ("numpy.modf", "infinite", "the fraction is 0, as in NumPy; that of JAX is NaN, with the derivative 1"),
     ("lax.polygamma*", "infinite", "the limit 0; JAX subtracts infinities"),
     (
         "lax.cumlogsumexp*",
