@@ -47,7 +47,7 @@ def _call(function: Callable[..., Any], target: Any, ins: Sequence[Any], outs: S
 
 
 def calls_lapack(rule: Callable[..., int], function: Callable[..., Any]) -> Callable[..., None]:
-    """The rule of an operation whose kernel calls LAPACK, as `rule` writes it, or that is left to its implementation."""
+    """How an operation becomes calls of LAPACK, as the rule says, or else is left to its implementation."""
     return partial(factorising.by_routines, rule, function)
 
 
