@@ -26,6 +26,14 @@ def has(name: str, dtype: Any = np.float64) -> bool:
     return np.dtype(dtype).char in _TYPES and _function(name, np.dtype(dtype).char) is not None
 
 
+def missing(name: str, dtype: Any) -> NoRuleError:
+    """What to raise where a routine is needed that there is not."""
+    return NoRuleError(
+        f"{name} for {np.dtype(dtype).name} is a routine of LAPACK, and no library with it was found beside NumPy; "
+        "NumPy's own wheels have one (`python -m functad doctor` says which library is used)"
+    )
+
+
 def address(name: str, dtype: Any) -> int:
     """Where a routine lies, 0 if there is none. It takes the addresses of its arguments, and behind them lengths."""
     blas, letter = numpys_blas(), _TYPES.get(np.dtype(dtype).char)
@@ -56,10 +64,7 @@ def apply(name: str, dtype: Any, count: int, *arguments: RoutineArgument, info: 
     """
     function = _function(name, np.dtype(dtype).char)
     if function is None:
-        raise NoRuleError(
-            f"{name} for {np.dtype(dtype).name} is a routine of LAPACK, and no library with it was found beside NumPy; "
-            "NumPy's own wheels have one (`python -m functad doctor` says which library is used)"
-        )
+        raise missing(name, dtype)
     status = np.zeros(count, integer())
     kept, places, strides = [], [], []
     for argument in (*arguments, status) if info else arguments:

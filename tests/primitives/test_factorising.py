@@ -95,6 +95,14 @@ def test_a_matrix_without_a_factorisation_is_nan_and_leaves_the_others(name, dty
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-4 * np.nanmax(np.abs(other)))
 
 
+@needs_lapack
+def test_a_routine_that_is_gone_is_an_error(monkeypatch):
+    """A plan on disk may name one that another library had."""
+    monkeypatch.setattr(lapack, "address", lambda name, dtype: 0)
+    with pytest.raises(functad.errors.NoRuleError, match="gesvx for float64 is a routine of LAPACK"):
+        blas.named_handle("gesvx_float64")
+
+
 def test_singular_and_empty_matrices():
     assert_the_same(lax.linalg.lu, jnp.ones((MEDIUM, MEDIUM)))
     with np.errstate(all="ignore"):

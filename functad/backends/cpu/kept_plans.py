@@ -33,7 +33,7 @@ def key_of(program: Program, donated: Sequence[bool]) -> str | None:
         return None
     options = [getattr(config, name) for name in JIT_OPTIONS]
     numbers = [value for name, value in sorted(vars(machine_model).items()) if name.isupper()]
-    libraries = (blas()[:1], blas().description, (numpys_blas() or ())[:1])
+    libraries = (blas()[:1], blas().description, (numpys_blas() or ())[:2])
     facts = (tuple(donated), options, available_cores()[0], libraries, numbers)
     return objects.key_of("plan", text, repr(facts), sources)
 

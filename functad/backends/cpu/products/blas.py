@@ -95,7 +95,10 @@ def has_routine(name: str, dtype: Any) -> bool:
 @cache
 def _handle_of_routine(name: str, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     _let_tapes_set_threads(blas())
-    return np.array([lapack.address(name, dtype)], np.int64)
+    address = lapack.address(name, dtype)
+    if not address:
+        raise lapack.missing(name, dtype)
+    return np.array([address], np.int64)
 
 
 def handle_for(dtype: Any, m: int, n: int, k: int, *, ta: bool, tb: bool, ldb: int, ldc: int) -> tuple[int, bool]:
