@@ -299,11 +299,59 @@ _OF_TORCH = {
     "relu": "functad.nn.relu",
     "softmax": "functad.nn.softmax",
 }
+_LAYER = "a layer is a pair of functions, functad.nn.Layer(init, apply), and its params are any pytree"
+_MEAN_OF = "functad.nn.{}, and .mean() of it"
+_LAYERS = {
+    "Linear": "functad.nn.Dense(features)",
+    "Sequential": "functad.nn.serial(*layers)",
+    "MLP": "functad.nn.serial of functad.nn.Dense and functad.nn.Relu",
+    "Lambda": "functad.nn.Activation(function)",
+    "Module": _LAYER,
+    "Parameter": _LAYER,
+    "Model": _LAYER,
+    "functional": "functad.nn itself",
+    "Unflatten": "functad.nn.Activation(lambda x: x.reshape(shape))",
+    "LSTMCell": "functad.nn.lstm_cell",
+    "GRUCell": "functad.nn.gru_cell",
+    "RNNCell": "functad.nn.rnn_cell",
+    "TransformerEncoderLayer": "functad.nn.TransformerBlock(heads)",
+    **dict.fromkeys(("Conv1d", "Conv2d", "Conv3d"), "functad.nn.Conv(features, (3, 3)): the window tells the rank"),
+    **dict.fromkeys(("ConvTranspose1d", "ConvTranspose2d"), "functad.nn.ConvTranspose(features, (3, 3))"),
+    **dict.fromkeys(("BatchNorm1d", "BatchNorm2d", "BatchNormalization"), "functad.nn.BatchNorm()"),
+    **dict.fromkeys(("MaxPool1d", "MaxPool2d", "MaxPooling2D"), "functad.nn.MaxPool((2, 2))"),
+    **dict.fromkeys(("AvgPool1d", "AvgPool2d", "AveragePooling2D"), "functad.nn.AvgPool((2, 2))"),
+    **dict.fromkeys(("AdaptiveAvgPool2d", "GlobalAveragePooling2D"), "functad.nn.AvgPool(None, axes=(2, 3))"),
+    **dict.fromkeys(
+        ("CrossEntropyLoss", "cross_entropy", "sparse_categorical_crossentropy"),
+        _MEAN_OF.format("softmax_cross_entropy_with_integer_labels"),
+    ),
+    **dict.fromkeys(("BCEWithLogitsLoss", "BCELoss"), _MEAN_OF.format("sigmoid_binary_cross_entropy")),
+    **dict.fromkeys(("MSELoss", "mse_loss"), _MEAN_OF.format("squared_error")),
+    "HuberLoss": _MEAN_OF.format("huber_loss"),
+}
+_OPTIMIZERS = {
+    "inject_hyperparams": "functad.optim.adam(rate) within a jitted function, where rate may be traced; or a schedule",
+    "partition": "functad.optim.multi_transform(transforms, labels)",
+    "incremental_update": "functad.optim.averaged(mean, params, decay)",
+    "skip_not_finite": "functad.optim.apply_if_finite(optimizer, steps)",
+    "apply_every": "functad.optim.MultiSteps(optimizer, steps)",
+    "GradientTransformation": "functad.optim.Optimizer(init, update)",
+    "GradScaler": "functad.optim.loss_scale, unscaled and rescaled",
+    "DynamicLossScale": "functad.optim.loss_scale, unscaled and rescaled",
+    "lr_scheduler": "a schedule for the learning rate, such as functad.optim.cosine_decay_schedule",
+    "losses": "functad.nn has losses",
+    "tree_utils": "functad.tree, and functad.optim.global_norm",
+    **dict.fromkeys(("clip_grad_norm_", "clip_grad_norm"), "functad.optim.clip_by_global_norm, a link of a chain"),
+    **dict.fromkeys(("swa_utils", "AveragedModel"), "functad.optim.average and averaged"),
+}
 NAMES_ELSEWHERE: dict[str, dict[str, str]] = {
+    "functad.nn": _LAYERS,
+    "functad.optim": _OPTIMIZERS,
+    "functad.io": dict.fromkeys(("load_file", "load_state_dict"), "functad.io.load(path, like=params)")
+    | dict.fromkeys(("save_file", "dump"), "functad.io.save(path, tree)"),
     "functad.numpy": _OF_TORCH,
     "functad": {name: text for name, text in _OF_TORCH.items() if name != "softmax"}
     | {
-        "array": "functad.numpy.array",
         "compile": "functad.jit",
         "zeros": "functad.numpy.zeros",
         "ones": "functad.numpy.ones",

@@ -289,8 +289,8 @@ class Config(threading.local):
 
     @property
     def trace_settings(self) -> tuple[Value, ...]:
-        """The values of `TRACE_OPTIONS`, on which a traced Program depends."""
-        return tuple([getattr(self, name) for name in TRACE_OPTIONS])
+        """On what a traced Program depends: the values of `TRACE_OPTIONS`, and which primitives mean what."""
+        return (*[getattr(self, name) for name in TRACE_OPTIONS], redefinitions)
 
     @property
     def values(self) -> dict[str, Value]:
@@ -327,6 +327,17 @@ def set_extension(kind: str, name: str, value: Any) -> None:
 _extending = threading.Lock()
 
 
+redefinitions = 0  # of primitives: what was traced before is not used after one
+
+
+def note_redefinition() -> None:
+    """Note that a user gave a primitive another meaning: what was traced before is not used again."""
+    global redefinitions
+    with _extending:
+        redefinitions += 1
+        _note_jit_settings()
+
+
 def extensions_of(kind: str) -> dict[str, Any]:
     """What users have registered of a kind, by name."""
     return {name: value for (of, name), value in extensions.items() if of == kind}
@@ -344,7 +355,7 @@ def _note_jit_settings() -> None:
 def jit_settings_of(options: Any) -> tuple[Any, ...]:
     """What decides how a jitted function runs: options, seen from this thread or all, and what users registered."""
     values = (getattr(options, option, OPTIONS[option].default) for option in JIT_OPTIONS)
-    return (*values, *extensions.items())
+    return (*values, redefinitions, *extensions.items())
 
 
 def _set_for_all(name: str, value: Value) -> None:

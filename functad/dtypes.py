@@ -531,7 +531,7 @@ def _as_dtype_slow(spec: Any) -> np.dtype:
 def _unknown_dtype_text(spec: Any) -> str:
     names = [*_NAMES]
     short = {short: dtype.name for dtype, short in SHORT_NAMES.items()}
-    close = [short[spec]] if spec in short else close_names(str(spec), names, 2)
+    close = [short[spec]] if isinstance(spec, str) and spec in short else close_names(str(spec), names, 2)
     suggestion = f" Did you mean {' or '.join(repr(name) for name in close)}?" if close else ""
     if isinstance(spec, int):
         suggestion = f" If it is a size, write all sizes as one tuple: zeros((2, {spec})), not zeros(2, {spec})."

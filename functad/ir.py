@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from types import CodeType
 from typing import Any, ClassVar, TypeVar, cast
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -543,6 +544,8 @@ def set_binder(binder: Callable[[Primitive, Sequence[Any], dict[str, Any]], Any]
 
 registry: dict[str, Primitive] = {}
 """All primitives by name; the table-driven tests walk it."""
+own_primitives: WeakValueDictionary[str, Primitive] = WeakValueDictionary()
+"""Those that users made, by name, the last one of each."""
 
 
 class Placeholder:

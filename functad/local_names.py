@@ -59,7 +59,7 @@ def names_assigned_after(code: CodeType, at: int) -> tuple[str, ...]:
     for instruction in following:
         if instruction.opname == "UNPACK_SEQUENCE" and wanted == 1:
             wanted = instruction.arg or 0
-        elif instruction.opname.startswith("STORE_") and instruction.opname not in ("STORE_ATTR", "STORE_SUBSCR"):
+        elif instruction.opname.startswith("STORE_") and instruction.opname not in _INTO_OBJECTS:
             named = instruction.argval
             # Newer Pythons join instructions: then there are two names, the second of which may be read.
             both = isinstance(named, tuple)
@@ -72,3 +72,4 @@ def names_assigned_after(code: CodeType, at: int) -> tuple[str, ...]:
 
 
 _WITHOUT_EFFECT = ("CACHE", "COPY", "DUP_TOP", "NOP", "EXTENDED_ARG", "PRECALL")
+_INTO_OBJECTS = ("STORE_ATTR", "STORE_SLICE", "STORE_SUBSCR")

@@ -55,11 +55,20 @@ class Indexed(Record):
     same_memory: bool = False
     once: bool = False
 
+    def element(self, context: Any, index: Sequence[Any], eqn: Any, result: int) -> str:
+        """The text of the element of a result of an equation."""
+        extra = {"result": result} if eqn.primitive.multiple_results else {}
+        return self.rule(context, tuple(index), **eqn.params, **extra)
+
 
 class Reduction(Record):
     """A reduction over `params["axes"]`: `kind` is sum, prod, max, min, and, or, xor."""
 
     kind: str
+
+    def axes(self, eqn: Any) -> tuple[int, ...]:
+        """The axes over which an equation goes."""
+        return tuple(eqn.params["axes"])
 
 
 class Running(Record):

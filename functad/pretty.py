@@ -190,6 +190,8 @@ class _Printer:
         self.program = program
         self.remarks, self.folded, self.width, self.use_color = remarks, folded, width, use_color
         self.names: MutableMapping[Var, str] = {} if names is None else names
+        self.apart = names is None and not user_names  # variables that two Programs share get letters in each
+        self.bound: set[Var] = set()
         if user_names:
             self.names.update(zip(program.invars, program.cache.get("argument names", ())))
             add_local_names(program, self.names)
@@ -215,11 +217,13 @@ class _Printer:
         return _Painted(text, color) if self.use_color else text
 
     def skeleton(self, program: Program) -> _Group:
+        elsewhere = self.forget(program)
         constvars = self.binders(program.constvars)
         invars = self.binders(program.invars)
         eqns = [self.eqn(e) for e in program.eqns]
         outs = _group(*_join([",", _group(_Break(" "))], [self.atom(v) for v in program.outvars]), indent=2)
         closing = ",)" if len(program.outvars) == 1 else ")"
+        self.names.update(elsewhere)
         return _group(
             _nest(
                 "{ lambda ",
@@ -236,8 +240,18 @@ class _Printer:
             " }",
         )
 
+    def forget(self, program: Program) -> dict[Var, str]:
+        """Forget what variables of a Program are called in others that were printed before; returns that."""
+        if not self.apart:
+            return {}
+        own = (*program.invars, *program.constvars, *(v for eqn in program.eqns for v in eqn.outvars))
+        elsewhere = {v: self.names.pop(v) for v in own if v in self.bound and v in self.names}
+        self.bound.difference_update(elsewhere)
+        return elsewhere
+
     def binders(self, variables: Sequence[Var]) -> _Group:
         names = [self.name(v) for v in variables]  # all at once, before anything else is named
+        self.bound.update(variables)
         typed = [self.typed(name, v.aval.str_short()) for name, v in zip(names, variables)]
         return _group(*_join([_group(_Break(" "))], typed), indent=2)
 
@@ -248,9 +262,11 @@ class _Printer:
 
     def eqn(self, eqn: Eqn) -> _Indented:
         names = sorted(eqn.params, key=lambda n: (n != "name", n))
+        elsewhere: dict[Var, str] = {}
         if eqn.primitive.name == "jit":
             inner = eqn.params["jaxpr"]
             if inner not in self.shared:
+                elsewhere = self.forget(inner)
                 self.name_like(inner.invars, eqn.invars)
                 self.name_like(inner.outvars, eqn.outvars)
         left = self.binders(eqn.outvars)
@@ -262,6 +278,7 @@ class _Printer:
         said = [text for remark in self.remarks if (text := remark(eqn))]
         remark = [_Remark(str(self.paint(f"  # {'; '.join(said)}", _REMARK)))] if said else []
         equals, name = (" = " if eqn.outvars else ""), self.paint(eqn.primitive.name, _PRIMITIVE)
+        self.names.update(elsewhere)
         return _Indented((left, equals, name, params, " ", operands, *remark), 0)
 
     def params(self, pairs: Sequence[tuple[str, Any]], breaks: bool) -> Any:
@@ -396,7 +413,7 @@ def _shared_programs(program: Program) -> dict[Program, str]:
 
     def visit(current: Program) -> None:
         for eqn in current.eqns:
-            for inner in subprograms(eqn.params):
+            for inner in subprograms(dict(sorted(eqn.params.items()))):  # in the order in which they print
                 uses[inner] += 1
                 if uses[inner] == 1:
                     visit(inner)

@@ -11,7 +11,7 @@ import pytest
 import functad
 import functad.numpy as jnp
 from functad import core, lax, random
-from functad.absent import INSTEAD
+from functad.absent import INSTEAD, NAMES_ELSEWHERE
 from functad.errors import (
     AbsentImportError,
     AbsentNameError,
@@ -179,6 +179,8 @@ def test_every_module_explains_a_name_that_it_does_not_have(name):
         (lambda: random.default_rng, "functad.random.key"),
         (lambda: functad.tree_util.tree_multimap, r"tree_map\(f, tree, \*rest\)"),
         (lambda: functad.nn.reluu, "Did you mean functad.nn.relu"),
+        (lambda: functad.nn.Linear, "instead: functad.nn.Dense"),
+        (lambda: functad.optim.partition, "instead: functad.optim.multi_transform"),
     ],
 )
 def test_absent_names_say_what_to_use_instead(get, text):
@@ -195,12 +197,12 @@ def test_absent_names_say_so_to_from_import_too():
         from functad.lax import scann  # noqa: F401
 
 
-@pytest.mark.parametrize("module", INSTEAD)
+@pytest.mark.parametrize("module", sorted({*INSTEAD, *NAMES_ELSEWHERE}))
 def test_what_to_use_instead_is_there(module):
-    for name, text in INSTEAD[module].items():
+    for name, text in [*INSTEAD.get(module, {}).items(), *NAMES_ELSEWHERE.get(module, {}).items()]:
         with pytest.raises(AbsentNameError):
             getattr(importlib.import_module(module), name)
-        for path in re.findall(r"\bfunctad(?:\.[a-z]\w*)+", text):
+        for path in re.findall(r"\bfunctad(?:\.[A-Za-z]\w*)+", text):
             found = functad
             for part in path.split(".")[1:]:
                 found = getattr(found, part)
@@ -220,6 +222,7 @@ class Odd:
         (lambda: random.normal(random.key(0), 2, 3), DTypeError, "one tuple"),
         (lambda: jnp.zeros(2, dtype=Odd), DTypeError, "Odd.*is no dtype. A class stands for a dtype only if"),
         (lambda: jnp.zeros(2, dtype=Odd()), DTypeError, "is no dtype"),
+        (lambda: jnp.zeros(2, dtype=[1]), DTypeError, "is no dtype"),
         (lambda: jnp.issubdtype("nonsense", np.floating), DTypeError, "'nonsense' is no dtype"),
         (lambda: jnp.issubdtype(np.float32, "nonsense"), DTypeError, "'nonsense' is no dtype"),
         (lambda: jnp.issubdtype("float32", "floating"), DTypeError, "numpy.floating is a kind of dtypes"),

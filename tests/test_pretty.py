@@ -289,3 +289,29 @@ def test_a_result_that_is_not_assigned_at_once_has_no_name():
         functad.program_to_text(functad.make_jaxpr(f)(1.0), user_names=True).split(". let")[0] == "{ lambda ; x:f32[]"
     )
     assert "pair" not in functad.program_to_text(functad.make_jaxpr(f)(1.0), user_names=True)
+
+
+def test_the_bound_of_an_assigned_slice_has_no_name():
+    class Sliced:
+        def __setitem__(self, where, value):
+            self.bound = where.stop
+
+    def f(x):
+        sliced = Sliced()
+        sliced[0 : x + 1.0] = 2.0
+        return sliced.bound * 2.0
+
+    text = functad.program_to_text(functad.make_jaxpr(f)(1.0), user_names=True)
+    assert "None" not in text and "a:f32[] = add x" in text
+
+
+def test_names_of_any_alphabet_are_read_again():
+    def f(x):
+        größe = jnp.sin(x)
+        π = größe * 2.0
+        return π + größe
+
+    program = functad.make_jaxpr(f)(1.0)
+    text = functad.program_to_text(program, user_names=True)
+    assert "größe:f32[]" in text and "π:f32[]" in text
+    assert str(functad.parse_program(text)) == str(program)

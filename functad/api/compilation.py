@@ -30,7 +30,7 @@ from functad.api.arguments import (
     without_float0,
 )
 from functad.api.cache_misses import CallExplanation, Signature, closure_of, explain, forget, remember
-from functad.api.device_dispatch import make_device_call, place_of_call
+from functad.api.device_dispatch import backend_of, make_device_call, place_of_call
 from functad.api.dispatch import MISS, Arguments, FastCall, Results, current_settings, make_call, passed_on
 from functad.api.jit_options import Shardings, check_hashable, marked_parameters
 from functad.api.stages import Lowered, Traced
@@ -44,7 +44,7 @@ from functad.errors import ArgumentError, NestingError, WideningWarning
 from functad.exact import exact_key
 from functad.execution import executable
 from functad.ir import Aval, Program
-from functad.layouts import Device, device_named
+from functad.layouts import CPU, Device, device_named
 from functad.system.log import logger
 from functad.system.once import Turn
 from functad.system.recent import Recent
@@ -340,7 +340,7 @@ class JitFunction(Generic[P, R]):
             results = Results(entry.out_tree, entry.program.out_avals, passed)
             count = len(entry.program.consts)
             donated = (False,) * count + entry.donated if any(entry.donated) else ()
-            backend = self._backend if place is None else place.backend
+            backend = backend_of(place, self._backend)
             run = executable(closed(program), donated, backend)
             entry.backends.add(backend or config.default_backend)
             if place is None:
@@ -395,8 +395,9 @@ class JitFunction(Generic[P, R]):
     def _traced(self, call: _SortedCall, names: LeafNames, entry: _CacheEntry) -> Traced:
         backend = self._backend
         if backend is None and (place := self._explicit_place(names, call.leaves)) is not None:
-            backend = place.backend
-        return Traced(self._name(), entry.program, call.in_tree, entry.out_tree, entry.donated, names.all(), backend)
+            backend = backend_of(None if place is CPU else place, None)
+        program, tree = entry.program, entry.out_tree
+        return Traced(self._name(), program, call.in_tree, tree, entry.donated, names.all(), backend, self._device)
 
     def _explicit_place(self, names: LeafNames, leaves: Sequence[Any]) -> Device | None:
         """Where somebody has said that a call shall run: `jit`, its arguments, or the default device."""

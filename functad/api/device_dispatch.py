@@ -59,6 +59,16 @@ def place_of_call(
     return device_named("cuda", function) if (backend or config.default_backend) == "cuda" else None
 
 
+def backend_of(place: Device | None, backend: str | None) -> str | None:
+    """What compiles for where a function runs, as `place_of_call` says; backend: as given to `jit`.
+
+    What runs on the CPU although GPUs are the default is compiled for the CPU.
+    """
+    if place is not None:
+        return place.backend
+    return "cpu" if backend is None and config.default_backend == "cuda" else backend
+
+
 def make_device_call(
     name: str, arguments: Arguments, constants: Sequence[Any], executable: Any, results: Results, device: Device
 ) -> FastCall:

@@ -269,7 +269,8 @@ def parse_program(text: str, consts: Sequence[Any] = ()) -> Program:
         consts: arrays, one for each variable before the `;`.
 
     What a parameter holds that no text can say, such as the function of a custom rule, is read as its name: the Program
-    prints and runs, but raises where that function is called.
+    prints and runs, but raises where that function is called. Primitives of yours are found by their names, where
+    functad has none of that name.
 
     Raises:
         ProgramError: the text is none of a Program, with its line; a primitive or a variable is not known; a result is
@@ -286,13 +287,15 @@ def parse_program(text: str, consts: Sequence[Any] = ()) -> Program:
     return program
 
 
-def explain(fun: Callable[..., Any], *, times: bool = True) -> Callable[..., Any]:
+def explain(fun: Callable[..., Any], *, times: bool = True, user_names: bool = False) -> Callable[..., Any]:
     """A function that shows the journey of `fun` from its source to machine code, instead of running it.
 
     Args:
         fun: a function of pytrees of arrays, jitted or not; `grad(f)` and `vmap(f)` are looked at like any other.
         times: whether kernels are run, on random numbers, to say how long they take. Those of functions with a `while`
             loop, or with callbacks, are not: the one might never end, the others do what you see.
+        user_names: whether variables are called as you call them, through all stages: `params_w` for `params['w']`, and
+            `h` for what `h = jnp.tanh(x)` gives. What you do not name has a letter.
 
     Returns:
         A function of the arguments of `fun` (or `ShapeDtypeStruct`s) that gives an `Explanation`: the user's lines,
@@ -330,6 +333,6 @@ def explain(fun: Callable[..., Any], *, times: bool = True) -> Callable[..., Any
                 "traced now; call explain outside of jit, grad and vmap, on the whole function"
             )
         views = imported("functad.views.explanation")
-        return views.Explanation(imported("functad.views.journey").journey(fun, args, kwargs, times))
+        return views.Explanation(imported("functad.views.journey").journey(fun, args, kwargs, times, user_names))
 
     return explained

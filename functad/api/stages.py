@@ -9,16 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from functad.api.arguments import ShapeDtypeStruct, as_value
-from functad.api.device_dispatch import make_device_call, place_of_call
+from functad.api.device_dispatch import backend_of, make_device_call, place_of_call
 from functad.api.dispatch import MISS, Arguments, FastCall, Results, make_call
 from functad.array import ArrayImpl, value_of
 from functad.calls.common import closed
 from functad.calls.jit import jit_p
 from functad.config import config
-from functad.device_arrays import DeviceArray, memory_of, placed
+from functad.device_arrays import DeviceArray, memory_of, on_device, placed, put
 from functad.errors import ArgumentError, ShapeError
 from functad.execution import executable, held_or_host, lowered, optimized
-from functad.ir import Program
+from functad.ir import Aval, Program
 from functad.layouts import Device
 from functad.pretty import call_arguments
 from functad.tracing import bind, current_trace
@@ -37,11 +37,13 @@ class Traced:
         donated: tuple[bool, ...],
         leaf_names: Sequence[str],
         backend: str | None = None,
+        device: Device | None = None,
     ) -> None:
         self.fun_name = fun_name
         self.donated = donated
         self.leaf_names = leaf_names
         self.backend = backend
+        self.device = device  # as given to `jit`
         call_arguments(program, leaf_names)
         self.jaxpr = program
         self.in_tree = in_tree
@@ -171,7 +173,8 @@ class Compiled:
 
     def _place(self, values: Sequence[Any]) -> Device | None:
         traced = self._traced
-        return place_of_call(values, traced.jaxpr.consts, self._describe, traced.fun_name, traced.backend, None)
+        backend, device = traced.backend, traced.device
+        return place_of_call(values, traced.jaxpr.consts, self._describe, traced.fun_name, backend, device)
 
     def _make_call(self, place: Device | None, classes: Sequence[type]) -> FastCall:
         traced = self._traced
@@ -194,8 +197,7 @@ class Compiled:
 
     def _executable_on(self, place: Device | None) -> Any:
         traced = self._traced
-        backend = traced.backend if place is None else place.backend
-        return executable(closed(traced.jaxpr), traced.donated_inputs(), backend)
+        return executable(closed(traced.jaxpr), traced.donated_inputs(), backend_of(place, traced.backend))
 
     def profile(self, *args: Any, **kwargs: Any) -> Any:
         """How long each kernel takes with these arguments, in µs, beside what the machine needs for it at least.
@@ -257,8 +259,14 @@ class Compiled:
                     "compiles for every type"
                 )
             if value.weak_type != aval.weak_type and isinstance(value, ArrayImpl):
-                values[i] = ArrayImpl(value._value.view(), aval.weak_type)
-        return values
+                values[i] = _with_type(value, aval)
+        device = self._traced.device
+        return values if device is None else [put(v, device) if isinstance(v, DeviceArray) else v for v in values]
 
     def _describe(self, i: int) -> Callable[[], str]:
         return lambda: f"argument `{self._traced.leaf_names[i]}`"
+
+
+def _with_type(x: ArrayImpl, aval: Aval) -> ArrayImpl:
+    """The same elements, where they lie, as an Array of a type that differs in being weak."""
+    return on_device(memory_of(x), aval) if isinstance(x, DeviceArray) else ArrayImpl(x._value.view(), aval.weak_type)

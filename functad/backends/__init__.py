@@ -15,7 +15,7 @@ import numpy as np
 from functad.config import extensions_of
 from functad.errors import ArgumentError, CompilationError, CustomRuleError
 from functad.ir import Program
-from functad.layouts import add_platform
+from functad.layouts import Device, add_platform
 from functad.system import numba_here
 from functad.system.log import logger
 from functad.system.once import imported
@@ -49,11 +49,6 @@ def compile_program(
         return _of_user(backend, optimized(program))
     if backend == "cpu" and not _can_compile():
         backend = "interpreter"
-    if backend == "cuda" and not numba_here.is_installed():
-        raise CompilationError(
-            'the backend "cuda" compiles with Numba, which is not installed: python -m pip install numba; without it, '
-            "`.lower(…).kernels` shows the kernels"
-        )
     return _module(backend).compile_program(program, donated, optimized)
 
 
@@ -115,7 +110,17 @@ def _can_compile() -> bool:
     return False
 
 
-add_platform(("cuda", "gpu"), lambda: imported("functad.backends.cuda.device").devices())
+def _gpus() -> Sequence[Device]:
+    if not numba_here.is_installed():
+        raise CompilationError(
+            'the backend "cuda" compiles with Numba, which is not installed: python -m pip install numba; without it, '
+            "`.lower(…).kernels` shows the kernels"
+        )
+    devices: Sequence[Device] = imported("functad.backends.cuda.device").devices()
+    return devices
+
+
+add_platform(("cuda", "gpu"), _gpus)
 
 
 @cache

@@ -41,6 +41,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--grad", action="store_true", help="its gradient in the first argument")
     parser.add_argument("--html", metavar="FILE", help="write a page instead of text")
     parser.add_argument("--no-times", action="store_true", help="do not run the kernels to time them")
+    parser.add_argument("--user-names", action="store_true", help="call variables as the function does")
     parser.set_defaults(run=_run, parser=parser)
 
 
@@ -51,7 +52,7 @@ def _run(options: argparse.Namespace) -> int:
         fun = grad(fun)
     if options.vmap:
         fun = vmap(fun)
-    found = explain(fun, times=not options.no_times)(*args)
+    found = explain(fun, times=not options.no_times, user_names=options.user_names)(*args)
     if options.html:
         found.save(options.html)
         print(f"{options.html}: {len(found.stages)} stages of {found.name}")

@@ -28,6 +28,7 @@ COLLECTION = Collection(
     (9_912_422, 28_881, 1_648_877, 4_542),
     "use drawn digits: functad.data.synthetic_digits(n, seed), on the command line --data synthetic",
 )
+_SHOWN_FILES = 8
 _SHAPES = ((60_000, 28, 28), (60_000,), (10_000, 28, 28), (10_000,))
 
 
@@ -56,7 +57,7 @@ def mnist(folder: str | os.PathLike[str] | None = None, *, pixels: bool = False)
 
     Args:
         folder: take files of the same names from this folder alone, compressed or not, whatever images they hold, such
-            as those of Fashion-MNIST: of any number and size, and of any sum.
+            as those of Fashion-MNIST: of any number and size, and of any sum. Names may have `.idx` for `-idx`.
         pixels: leave the images as they are stored, uint8 of 0 to 255, which takes a quarter of the memory.
 
     Returns:
@@ -65,7 +66,8 @@ def mnist(folder: str | os.PathLike[str] | None = None, *, pixels: bool = False)
 
     Raises:
         MissingDataError: a file is missing and cannot be downloaded.
-        DataError: a file is damaged, or `FUNCTAD_DATA` names no folder; or the files of `folder` do not fit together.
+        DataError: a file is damaged, or `FUNCTAD_DATA` names no folder; or `folder` lacks one of them, or they do not
+            fit together.
 
     Example (which needs the files or a network)::
 
@@ -91,8 +93,16 @@ def mnist(folder: str | os.PathLike[str] | None = None, *, pixels: bool = False)
 
 
 def _found(folder: Path, name: str, axes: int) -> np.ndarray:
-    """The bytes of one of the files, with its name or without `.gz`."""
-    path = folder / name if (folder / name).exists() else folder / name.removesuffix(".gz")
+    """The bytes of one of the files, with its name or without `.gz`, or with `.idx` where it has `-idx`."""
+    plain = name.removesuffix(".gz")
+    names = [name, plain, name.replace("-idx", ".idx"), plain.replace("-idx", ".idx")]
+    path = next((folder / each for each in names if (folder / each).exists()), None)
+    if path is None:
+        held = sorted(each.name for each in folder.iterdir())[:_SHOWN_FILES] if folder.is_dir() else None
+        there = (
+            "is no folder" if held is None else f"has none of {', '.join(names)}; it has {', '.join(held) or 'nothing'}"
+        )
+        raise DataError(f"{folder} {there} (seen from {Path.cwd()}).")
     values = read_idx(path)
     if values.ndim != axes or values.dtype != np.uint8:
         raise DataError(f"{path} holds {values.dtype} of shape {values.shape}, expected uint8 with {axes} axes")

@@ -83,6 +83,8 @@ def _operation(eqn: Eqn) -> str:
     own = _primitive(eqn.primitive)
     if isinstance(rule, Scalar):
         own += repr(rule.text(eqn))
+    elif isinstance(rule, (Reduction, Running)):
+        own += f" {rule.kind}"
     return f"{own} {_value(params)}" if params else own
 
 
@@ -90,8 +92,6 @@ def _operation(eqn: Eqn) -> str:
 def _primitive(primitive: Primitive) -> str:
     """A name, and what else decides about code; kernels that a function writes must be functad's own."""
     rule = primitive.lower
-    if isinstance(rule, (Reduction, Running)):
-        return f"{primitive.name} {rule.kind}"
     if isinstance(rule, (Indexed, Scattered, Loops)) and not _is_of_functad(rule.rule):
         raise _NoTextError
     return primitive.name

@@ -15,7 +15,20 @@ import numpy as np
 from functad import dtypes
 from functad.errors import FunctadError, ProgramError, close_names
 from functad.evaluation import infer_avals
-from functad.ir import UNKNOWN, Atom, Aval, Eqn, Literal, Primitive, Program, Source, Var, check_program, registry
+from functad.ir import (
+    UNKNOWN,
+    Atom,
+    Aval,
+    Eqn,
+    Literal,
+    Primitive,
+    Program,
+    Source,
+    Var,
+    check_program,
+    own_primitives,
+    registry,
+)
 from functad.pretty import spatial_letters
 from functad.primitives.arithmetic import RoundingMethod
 from functad.primitives.convolution import ConvDimensionNumbers
@@ -52,7 +65,7 @@ _RECORDS: dict[str, Callable[..., Any]] = {
 }
 _NUMBERED: dict[str, Callable[..., Any]] = {"fft_type": FftType, "rounding_method": RoundingMethod}
 """Parameters of which the number is printed."""
-_WORDS = {"None": None, "True": True, "False": False}
+_WORDS = {"None": None, "True": True, "False": False, "?": UNKNOWN}
 _SHORT_NAMES = {name: dtype for dtype, name in dtypes.SHORT_NAMES.items()}
 _LONG_NAMES = {dtype.name: dtype for dtype in dtypes.SUPPORTED}
 _UNSAID: dict[str, dict[str, Any]] = {
@@ -62,11 +75,11 @@ _UNSAID: dict[str, dict[str, Any]] = {
 """Parameters that printing leaves out where they have these values, as it does `num_consts=0` beside a `call_jaxpr`."""
 
 _SPACE = re.compile(r"(\s+|#[^\n]*)*")
-_NAME = re.compile(r"[A-Za-z_]\w*")
+_NAME = re.compile(r"[^\W\d]\w*")
 _PRIMITIVE = re.compile(r"[A-Za-z_][\w-]*")
 _KEY = re.compile(r"([A-Za-z_]\w*)=")
 _LITERAL = re.compile(r"([^\s:]+):(?=\w+\[\])")
-_RESULT = re.compile(r"([A-Za-z_]\w*):(?=(key<fry>|\w+)\[)")
+_RESULT = re.compile(r"([^\W\d]\w*):(?=(key<fry>|\w+)\[)")
 _END = re.compile(r"in\s*\(")
 _QUOTED = re.compile(r"'(\\.|[^'\\])*'|\"(\\.|[^\"\\])*\"")
 _TYPE = re.compile(r"(key<fry>|\w+)\[([\d,?]*)\]")
@@ -210,11 +223,11 @@ class _Reader:
         self.skip_space()
         at = self.at
         name = self.match(_PRIMITIVE, "the name of a primitive")[0]
-        if name not in registry:
+        primitive = _primitive(name)
+        if primitive is None:
             near = close_names(name, registry)
             hint = f"; did you mean `{'`, `'.join(near)}`?" if near else ""
             self.fail(f"no primitive is called `{name}`{hint}", at)
-        primitive = registry[name]
         params = self.params(name) if self.text.startswith("[", self.at) else {}
         params = {**_unsaid(primitive, params, [aval for _, aval, _ in typed]), **params}
         operands = self.operands(known)
@@ -253,7 +266,11 @@ class _Reader:
         """Whether a new equation begins: by a result with its type, or by a primitive that has parameters."""
         result = _RESULT.match(self.text, self.at)
         name = _PRIMITIVE.match(self.text, self.at)
-        calls = name is not None and name[0] in registry and self.text.startswith("[", name.end())
+        calls = (
+            name is not None
+            and (name[0] in registry or name[0] in own_primitives)
+            and self.text.startswith("[", name.end())
+        )
         return calls or (result is not None and result[1] not in _NUMBERS)
 
     def ends_equations(self) -> bool:
@@ -408,6 +425,11 @@ def _axes_of_letters(specs: Any) -> Any:
     spatial = spatial_letters(len(lhs) - 2)
     axes = [tuple([w.index(x) for x in first + spatial]) for w, first in ((lhs, "NC"), (rhs, "OI"), (out, "NC"))]
     return ConvDimensionNumbers(*axes)
+
+
+def _primitive(name: str) -> Primitive | None:
+    """The one of functad's, or else of a user's, that has a name."""
+    return registry.get(name) or own_primitives.get(name)
 
 
 def _shape(text: str) -> tuple[int, ...]:

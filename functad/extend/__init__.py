@@ -16,9 +16,13 @@ if TYPE_CHECKING:
     from functad.extend.registering import register_backend as register_backend
     from functad.extend.registering import register_pass as register_pass
     from functad.extend.registering import register_rule as register_rule
+    from functad.lowering_rules import Indexed as Indexed
+    from functad.lowering_rules import Reduction as Reduction
     from functad.lowering_rules import Scalar as Scalar
 
 _PLACES = {
+    "Indexed": "functad.lowering_rules",
+    "Reduction": "functad.lowering_rules",
     "Scalar": "functad.lowering_rules",
     "check_primitive": "functad.extend.checking",
     "register_backend": "functad.extend.registering",

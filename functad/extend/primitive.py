@@ -13,12 +13,14 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array
+from functad.config import note_redefinition
 from functad.errors import ArgumentError, NoRuleError
 from functad.evaluation import aval_of, infer_avals
 from functad.extend.scalars import OwnScalar, check_template
-from functad.ir import Absent, Aval, Primitive, Program
-from functad.lowering_rules import Defined, Scalar
+from functad.ir import Absent, Aval, Primitive, Program, own_primitives
+from functad.lowering_rules import Defined, Indexed, Reduction, Scalar
 from functad.primitives.callback import FlatCallback, pure_callback
+from functad.system.once import imported
 from functad.tracing import eval_program, trace_to_program
 from functad.tree_util import tree_structure
 from functad.user_source import user_source
@@ -63,13 +65,11 @@ class OpenPrimitive(Primitive, metaclass=_AnyPrimitive):
     Array([4., 8.], dtype=float32)
     """
 
-    __setattr__ = object.__setattr__  # unlike a record, it changes
-
     def __init__(self, name: str) -> None:
-        self.implementation: Callable[..., Any] | None = None
-        self.definition: Callable[..., Any] | None = None
         table = "no rule is registered: functad.interpreters"
         fields: dict[str, Any] = {
+            "implementation": None,
+            "definition": None,
             "name": name,
             "doc": "An operation of the user's.",
             "multiple_results": False,
@@ -81,8 +81,22 @@ class OpenPrimitive(Primitive, metaclass=_AnyPrimitive):
             "lower": Defined(self._program),
             "examples": Absent("it is not functad's"),
         }
-        for field, value in fields.items():
-            setattr(self, field, value)
+        self.__dict__.update(fields)
+        if own_primitives.get(name) is not None:
+            note_redefinition()
+        own_primitives[name] = self
+
+    def __setattr__(self, field: str, value: Any) -> None:
+        """Unlike a record, it changes: what was traced by a rule that is replaced is traced again."""
+        before = self.__dict__.get(field)
+        for derived in ("runs_functions", "takes_keys", "takes_narrow"):
+            self.__dict__.pop(derived, None)
+        object.__setattr__(self, field, value)
+        if not (before is None or before is False or isinstance(before, (Absent, Defined))):
+            note_redefinition()
+
+    def _set(self, field: str, value: Any) -> None:
+        setattr(self, field, value)  # noqa: B010  (a record's fields are read-only to type checkers)
 
     def def_impl(self, impl: F) -> F:
         """Say what the operation computes: `impl(*arrays, **params)`, a list of results if it has several."""
@@ -96,18 +110,27 @@ class OpenPrimitive(Primitive, metaclass=_AnyPrimitive):
             found = rule(*avals, **params)
             return [_aval(a) for a in found] if self.multiple_results else _aval(found)
 
-        setattr(self, "abstract_eval", types)  # noqa: B010  (a record's fields are read-only to type checkers)
+        self._set("abstract_eval", types)
         return rule
 
     def define(self, function: Callable[..., Any], multiple_results: bool) -> None:
         """Say what the operation is by a function of arrays, which `jit` compiles in its place."""
         self.definition = function if multiple_results else lambda *args, **params: [function(*args, **params)]
+        self._set("lower", Defined(self._program))
 
     def define_scalar(self, rule: Scalar) -> None:
         """Say what the operation is by one expression of scalars, which `jit` compiles in its place."""
         if isinstance(rule.expression, str):
             check_template(self.name, rule.expression)
-        setattr(self, "lower", OwnScalar(rule.expression, rule.all_dtypes, rule.kept))  # noqa: B010
+        self._set("lower", OwnScalar(rule.expression, rule.all_dtypes, rule.kept))
+
+    def define_indexed(self, rule: Indexed) -> None:
+        """Say where each element of the result comes from."""
+        self._set("lower", imported("functad.extend.loops").checked_indexed(self.name, rule))
+
+    def define_reduction(self, rule: Reduction) -> None:
+        """Say how the operation combines the elements along some axes."""
+        self._set("lower", imported("functad.extend.loops").checked_reduction(self.name, rule))
 
     def _results(self, *args: Any, **params: Any) -> list[Any]:
         """What the registered function, or else a call of the implementation, makes of traced arrays."""

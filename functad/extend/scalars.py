@@ -6,7 +6,7 @@ Knows which words expressions may have; not how they become kernels.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +14,7 @@ from functad.errors import CustomRuleError, close_names
 from functad.lowering_rules import Scalar
 from functad.system.once import imported
 
+_NUMBERS = ("inf", "nan")
 _PLACES = 100  # operands whose places a template may name
 
 
@@ -59,18 +60,26 @@ def check_template(name: str, template: str, operands: int = _PLACES) -> None:
             f"{said} it must be one expression of Python, in which {{0}}, {{1}}, … stand for the operands, {{T}} for "
             f"the cast to the first one's dtype and {{R}} for that to the result's ({problem})"
         ) from None
-    known = imported("functad.backends.cpu.kernels.generate").VOCABULARY
-    for word in _words(tree):
-        if word not in known and word not in ("inf", "nan") and not (word[0] == "x" and word[1:].isdigit()):
-            close = close_names(word, known)
+    if unknown := unknown_word(tree, {f"x{k}" for k in range(operands)}):
+        raise CustomRuleError(f"{said} {unknown}")
+
+
+def unknown_word(tree: ast.AST, known: Container[str]) -> str:
+    """What to say of the first word of an expression that is neither known nor one of kernels; "" if there is none."""
+    vocabulary = imported("functad.backends.cpu.kernels.generate").VOCABULARY
+    for word in words_in(tree):
+        if word not in vocabulary and word not in _NUMBERS and word not in known:
+            close = close_names(word, vocabulary)
             meant = f"; did you mean {' or '.join(f'`{c}`' for c in close)}?" if close else ""
-            raise CustomRuleError(
-                f"{said} kernels do not know `{word}`{meant or ';'} they know operators, and the functions of "
+            return (
+                f"kernels do not know `{word}`{meant or ';'} they know operators, and the functions of "
                 "functad.backends.cpu.scalars, such as exp, log, sqrt and tanh"
             )
+    return ""
 
 
-def _words(tree: ast.AST) -> Iterator[str]:
+def words_in(tree: ast.AST) -> Iterator[str]:
+    """The names in an expression, those with dots whole."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
             yield node.id

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from functad.absent import absent
 from functad.extend.primitive import own
 from functad.ir import Primitive
-from functad.lowering_rules import Scalar
+from functad.lowering_rules import Indexed, Reduction, Scalar
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,19 @@ def lower_fun(fun: Callable[..., Any], multiple_results: bool = True) -> Functio
 def register_lowering(
     prim: Primitive, rule: Any, platform: str | None = None, inline: bool = True, cacheable: bool = True
 ) -> None:
-    """Say what `jit` compiles for a primitive, by a rule that `lower_fun` made, or a `functad.extend.Scalar`.
+    """Say what `jit` compiles for a primitive, by a rule that `lower_fun` made, or one of `functad.extend`.
 
     A `Scalar` is for element-wise operations: one expression of the words that kernels have, which stand in
-    `functad.backends.cpu.scalars`. Other rules are forgotten: those for platforms other than the CPU, and those that
-    write MLIR, which is not here. `jit` then calls what `def_impl` gave, and raises if it gave nothing.
+    `functad.backends.cpu.scalars`. An `Indexed` says what each element of the result is, by elements of the operands
+    at other indices. A `Reduction` combines the elements along the parameter `axes`. All of them fuse.
+
+    Other rules are forgotten: those for platforms other than the CPU, and those that write MLIR, which is not here.
+    `jit` then calls what `def_impl` gave, and raises if it gave nothing.
 
     Raises:
         ArgumentError: the primitive is functad's own.
-        CustomRuleError: a `Scalar` has a word that kernels do not know; at compilation, if its text is a function's.
+        CustomRuleError: a rule has a word that kernels do not know, or reads what lies outside of an operand; at
+            compilation, if a function says so.
 
     >>> import functad, functad.numpy as jnp
     >>> from functad.extend import Scalar
@@ -60,12 +64,18 @@ def register_lowering(
     >>> functad.jit(norm_p.bind)(jnp.array([3.]), jnp.array([4.]))
     Array([5.], dtype=float32)
     """
-    if isinstance(rule, Scalar) and platform in (None, "cpu"):
-        own(prim, "the lowering rule").define_scalar(rule)
+    known = (Scalar, Indexed, Reduction, FunctionLowering)
+    if platform not in (None, "cpu") or not isinstance(rule, known):
         return
-    if platform not in (None, "cpu") or not isinstance(rule, FunctionLowering):
-        return
-    own(prim, "the lowering rule").define(rule.function, rule.multiple_results)
+    primitive = own(prim, "the lowering rule")
+    if isinstance(rule, Scalar):
+        primitive.define_scalar(rule)
+    elif isinstance(rule, Indexed):
+        primitive.define_indexed(rule)
+    elif isinstance(rule, Reduction):
+        primitive.define_reduction(rule)
+    else:
+        primitive.define(rule.function, rule.multiple_results)
 
 
 __all__ = ["lower_fun", "register_lowering"]

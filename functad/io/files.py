@@ -114,7 +114,9 @@ def load(path: str | os.PathLike[str], *, like: Any = None) -> Any:
     except _DAMAGES as error:
         kind = "is no safetensors file" if form is safetensors else "was not written by functad.io.save"
         raise DataError(f"{name} is damaged, or {kind}: {error}") from error
-    return tree if like is None else fitted(tree, like, (), name)
+    if like is None:
+        return tree
+    return fitted(safetensors.arranged(tree, like, name) if form is safetensors else tree, like, (), name)
 
 
 def _format(path: str | os.PathLike[str]) -> Any:

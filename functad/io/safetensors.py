@@ -14,12 +14,13 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from functad.dtypes import bfloat16_dtype, plain_dtype
-from functad.errors import ArgumentError, DTypeError
+from functad.errors import ArgumentError, DataError, DTypeError
 from functad.io.trees import STRUCTURE, put_together, sound, take_apart, unique
-from functad.tree_util import KeyPath, keystr
+from functad.tree_util import DictKey, GetAttrKey, KeyPath, SequenceKey, keystr, tree_leaves_with_path
 
 _METADATA = "__metadata__"
 _MOST_HEADER = 100_000_000  # bytes; readers refuse more
+_SHOWN_NAMES = 8
 _ALIGNMENT = 8  # bytes: where the first array begins; wider ones come first, so that all are aligned
 
 # The names of dtypes: of each kind and size one.
@@ -102,6 +103,41 @@ def read(file: BinaryIO) -> Any:
     if STRUCTURE in metadata:
         return put_together(metadata[STRUCTURE], places, values_of)
     return {name: sound(values_of(name), name) for name in places}
+
+
+def arranged(tree: Any, like: Any, file: str) -> Any:
+    """A dict of arrays whose names are the key paths of `like`, joined by dots, in its structure; else the tree itself.
+
+    Raises:
+        DataError: some are named so, but not all.
+    """
+    names = [_dotted(path) for path, _ in tree_leaves_with_path(like)]
+    flat = type(like) is dict and set(names) == set(like)
+    if flat or type(tree) is not dict or set(tree).isdisjoint(names) or not _are_names(names):
+        return tree
+    missing, more = set(names) - set(tree), set(tree) - set(names)
+    differences = [
+        f"{who} {sorted(only)[:_SHOWN_NAMES]}{f' and {len(only) - _SHOWN_NAMES} more' * (len(only) > _SHOWN_NAMES)}, "
+        f"which {other} has not"
+        for who, only, other in (("like has", missing, "the file"), ("it has", more, "like"))
+        if only
+    ]
+    if differences:
+        raise DataError(f"{file} does not fit: {'; '.join(differences)}. Was it saved from another network?")
+    return _placed(tree, like, ())
+
+
+def _placed(arrays: dict[str, np.ndarray], like: Any, path: KeyPath) -> Any:
+    if like is None:
+        return None
+    if type(like) is dict:
+        return {key: _placed(arrays, child, (*path, DictKey(key))) for key, child in like.items()}
+    if isinstance(like, tuple | list):
+        fields = getattr(type(like), "_fields", None)
+        keys = map(GetAttrKey, fields) if fields else map(SequenceKey, range(len(like)))
+        children = [_placed(arrays, child, (*path, key)) for key, child in zip(keys, like, strict=True)]
+        return children if isinstance(like, list) else tuple(children)
+    return arrays[_dotted(path)]
 
 
 def _dotted(path: KeyPath) -> str:

@@ -9,6 +9,9 @@ CUDA_MOST_BLOCKS = 4096
 CUDA_TILE = 16
 """rows and columns of a tile in shared memory. Compared on no GPU yet: 256 threads for each."""
 
+CUDA_SHARED_BYTES = 48 << 10
+"""bytes of shared memory that every GPU gives a block of whatever kernel."""
+
 CUDA_FEW_POINTS = 4096
 """results that cannot keep a GPU busy with one thread for each; a block sums each then. Compared on no GPU yet."""
 

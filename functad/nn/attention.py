@@ -249,10 +249,11 @@ def _grouped(name: str, x: Any, logits: tuple[int, ...]) -> Array:
     """An array that broadcasts to (B, N, T, S) as one that broadcasts to (B, K, N / K, T, S)."""
     x = jnp.asarray(x)
     batch, shared, each, steps, keys = logits
-    wanted = (batch, shared * each, steps, keys)
+    wanted, given = (batch, shared * each, steps, keys), x.shape
     x = x.reshape((1,) * (4 - x.ndim) + x.shape)
     if x.ndim > 4 or any(a not in (1, b) for a, b in zip(x.shape, wanted)):
-        raise ShapeError(f"{name} of dot_product_attention must broadcast to {wanted}, its shape is {x.shape}")
+        of_keys = f"; of shape (batch, keys) it is {name}[:, None, None, :]" if given == (batch, keys) else ""
+        raise ShapeError(f"{name} of dot_product_attention must broadcast to {wanted}, its shape is {given}{of_keys}")
     heads = (1, 1) if x.shape[1] == 1 else (shared, each)
     return x.reshape(x.shape[0], *heads, *x.shape[2:])
 

@@ -451,7 +451,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     With `copy=False` it must be immutable, as functad's are.
 
     Raises:
-        CopyError: a copy is needed but refused. DeviceError: a device other than the CPU is asked for.
+        CopyError: a copy is needed but refused. DeviceError: there is no such device.
 
     >>> import numpy as np, functad.numpy as jnp
     >>> jnp.from_dlpack(np.arange(3, dtype=np.int32))
@@ -459,13 +459,13 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     """
     check_device(device, "from_dlpack")
     if isinstance(x, Array):
-        return el.copy(x) if copy else x
+        return on_wanted_device(el.copy(x) if copy else x, device)
     if copy is not None and not copy:
         raise CopyError("from_dlpack: copy=False: arrays are immutable, so they copy what others may change")
     if x.__dlpack_device__()[0] == _DLPACK_CUDA:
         return device_put(imported("functad.backends.cuda.exchange").array_of_dlpack(x), device)
     try:
-        return asarray(np.from_dlpack(x))
+        return asarray(np.from_dlpack(x), device=device)
     except (BufferError, RuntimeError) as problem:
         raise CopyError(
             f"from_dlpack: NumPy, which does this, cannot take this: {problem}. If its dtype is bfloat16, "

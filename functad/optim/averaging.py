@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 
 from functad import lax
 from functad import numpy as jnp
-from functad.errors import ArgumentError
 from functad.optim.adaptive import correction
-from functad.optim.gradients import check_state
-from functad.optim.optimizer import Optimizer, check_number, map_leaves
+from functad.optim.gradients import check_state, widened
+from functad.optim.optimizer import Optimizer, check_int, check_number, check_optimizer, map_leaves
 from functad.tree_util import tree_leaves, tree_map
 
 
@@ -40,7 +39,7 @@ class ApplyIfFiniteState(NamedTuple):
 
 
 class Average(NamedTuple):
-    """A mean of params over steps: `params`, and over how many steps it goes, an int32 scalar."""
+    """A mean of params over steps: `params`, floats of 16 bits as float32; and over how many it goes, int32 scalar."""
 
     count: Any
     params: Any
@@ -98,8 +97,8 @@ def MultiSteps(opt: Optimizer, every_k_schedule: int) -> Optimizer:
     [-0.]
     [-2.]
     """
-    if isinstance(every_k_schedule, bool) or not isinstance(every_k_schedule, int) or every_k_schedule < 1:
-        raise ArgumentError(f"MultiSteps: every_k_schedule={every_k_schedule!r} must be an int of at least 1")
+    check_optimizer(opt, "MultiSteps")
+    check_int(every_k_schedule, "MultiSteps: every_k_schedule", low=1)
 
     def init(params: Any) -> MultiStepsState:
         return MultiStepsState(jnp.zeros((), "int32"), opt.init(params), tree_map(jnp.zeros_like, params))
@@ -127,6 +126,9 @@ def apply_if_finite(inner: Optimizer, max_consecutive_errors: int) -> Optimizer:
         inner: the optimizer.
         max_consecutive_errors: of more such steps in turn the next is made all the same, so that it shows.
 
+    Raises:
+        ArgumentError: the first argument is no optimizer, or the second no int of at least 0.
+
     >>> import functad.numpy as jnp
     >>> from functad import optim
     >>> optimizer = apply_if_finite(optim.sgd(1.), 3)
@@ -134,6 +136,8 @@ def apply_if_finite(inner: Optimizer, max_consecutive_errors: int) -> Optimizer:
     >>> update, state.total_notfinite
     (Array([0.], dtype=float32), Array(1, dtype=int32))
     """
+    check_optimizer(inner, "apply_if_finite")
+    check_int(max_consecutive_errors, "apply_if_finite: max_consecutive_errors", low=0)
 
     def init(params: Any) -> ApplyIfFiniteState:
         zero = jnp.zeros((), "int32")
@@ -171,6 +175,8 @@ def all_finite(tree: Any) -> Any:
 def average(params: Any) -> Average:
     """The mean of params over steps (Polyak & Juditsky 1992; Izmailov et al. 2018), before the first.
 
+    That of floats of 16 bits is of float32, in which small shares of a step are not lost.
+
     >>> import functad.numpy as jnp
     >>> mean = average(jnp.zeros(1))
     >>> for k in (1.0, 2.0, 6.0):
@@ -178,13 +184,14 @@ def average(params: Any) -> Average:
     >>> mean.params
     Array([3.], dtype=float32)
     """
-    return Average(jnp.zeros((), "int32"), tree_map(jnp.zeros_like, params))
+    return Average(jnp.zeros((), "int32"), tree_map(lambda p: jnp.zeros_like(_held(p)), params))
 
 
 def averaged(mean: Average, params: Any, decay: float | None = None) -> Average:
     """The mean with the params of one more step: that of all alike, or the exponential one if there is a `decay`.
 
-    The first params are taken whole, so that there is no start from zero.
+    The first params are taken whole, so that there is no start from zero. Of leaves that are no floats, such as
+    counters, the last are kept.
 
     >>> import functad.numpy as jnp
     >>> mean = averaged(average(jnp.zeros(1)), jnp.array([4.]), decay=0.75)
@@ -197,8 +204,18 @@ def averaged(mean: Average, params: Any, decay: float | None = None) -> Average:
     weight = 1 / count.astype("float32")
     if decay is not None:
         weight = jnp.maximum(jnp.where(count == 1, 1.0, 0.0), 1 - decay)
-    new = map_leaves(lambda m, p: m + (p - m) * weight.astype(m.dtype), mean=mean.params, params=params)
-    return Average(count, new)
+
+    def nearer(m: Any, p: Any) -> Any:
+        p = _held(p)
+        return m + (p - m) * weight.astype(m.dtype) if jnp.issubdtype(p.dtype, jnp.inexact) else p
+
+    return Average(count, map_leaves(nearer, mean=mean.params, params=params))
+
+
+def _held(p: Any) -> Any:
+    """A leaf of the params as a mean holds it."""
+    p = jnp.asarray(p)
+    return widened(p) if jnp.issubdtype(p.dtype, jnp.inexact) else p
 
 
 def loss_scale(scale: float = 2.0**15) -> LossScale:
@@ -211,28 +228,41 @@ def loss_scale(scale: float = 2.0**15) -> LossScale:
     >>> unscaled(scaled, factor)
     Array(2.026558e-06, dtype=float32)
     """
+    check_number(scale, "loss_scale: scale", low=1.0)
     return LossScale(jnp.asarray(scale, "float32"), jnp.zeros((), "int32"))
 
 
 def unscaled(grads: Any, factor: LossScale) -> Any:
-    """Gradients without the factor, as float32.
+    """Gradients without the factor, in float32 at least.
 
     >>> import functad.numpy as jnp
     >>> unscaled(jnp.array([8., 16.], "float16"), loss_scale(8.))
     Array([1., 2.], dtype=float32)
     """
-    return tree_map(lambda g: g.astype("float32") / factor.scale, grads)
+
+    def divided(g: Any) -> Any:
+        wide = widened(g)
+        return wide / factor.scale.astype(wide.dtype)
+
+    return tree_map(divided, grads)
 
 
 def rescaled(factor: LossScale, grads: Any, period: int = 2000) -> LossScale:
     """The factor for the next step: half where gradients were not finite, double after `period` steps that were.
 
+    It stays between 1 and the largest power of 2 that float32 has.
+
+    Raises:
+        ArgumentError: `period` is no int of at least 1.
+
     >>> import functad.numpy as jnp
     >>> rescaled(loss_scale(8.), jnp.array([jnp.inf])).scale
     Array(4., dtype=float32)
     """
+    check_int(period, "rescaled: period", low=1)
     finite = all_finite(grads)
     steps = jnp.where(finite, factor.steps + 1, 0)
-    grown = jnp.where(steps >= period, factor.scale * 2, factor.scale)
+    doubled = jnp.where(factor.scale < 2.0**127, factor.scale * 2, factor.scale)
+    grown = jnp.where(steps >= period, doubled, factor.scale)
     scale = lax.select(finite, grown, jnp.maximum(factor.scale / 2, 1.0))
     return LossScale(scale, jnp.where(steps >= period, 0, steps).astype("int32"))

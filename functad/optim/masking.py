@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from functad import numpy as jnp
 from functad.errors import ArgumentError
-from functad.optim.optimizer import Optimizer, check_number, map_leaves, stateless
+from functad.optim.optimizer import Optimizer, check_number, check_optimizer, map_leaves, stateless
 from functad.tree_util import (
     KeyPath,
     PyTreeDef,
@@ -43,9 +43,16 @@ def by_path(chosen: Callable[[str], bool]) -> Callable[[Any], Any]:
     Args:
         chosen: takes a key path such as `"['dense']['bias']"`, and tells whether the leaf is meant.
 
+    Raises:
+        ArgumentError: the argument is no function.
+
     >>> by_path(lambda path: "bias" not in path)({"dense": {"bias": 0.0, "kernel": 1.0}})
     {'dense': {'bias': False, 'kernel': True}}
     """
+    if not callable(chosen):
+        raise ArgumentError(
+            f"by_path: {chosen!r:.80} is no function of key paths; pass one, such as lambda path: 'bias' in path"
+        )
     return lambda params: tree_map_with_path(lambda path, _: bool(chosen(keystr(path))), params)
 
 
@@ -58,7 +65,7 @@ def masked(inner: Optimizer, mask: ParamMask) -> Optimizer:
             the params that makes one, such as `by_path` gives.
 
     Raises:
-        TreeError: the mask has another structure than the params.
+        ArgumentError: the first argument is no optimizer. TreeError: the mask has another structure than the params.
 
     >>> import functad.numpy as jnp
     >>> from functad import optim
@@ -67,6 +74,7 @@ def masked(inner: Optimizer, mask: ParamMask) -> Optimizer:
     >>> optimizer.update(grads, optimizer.init(grads))[0]
     {'a': Array(10., dtype=float32, weak_type=True), 'b': Array(1., dtype=float32, weak_type=True)}
     """
+    check_optimizer(inner, "masked")
 
     def chosen_of(tree: Any, like: Any) -> tuple[dict[str, Any], list[tuple[KeyPath, Any]], PyTreeDef]:
         leaves, structure = tree_flatten_with_path(tree)

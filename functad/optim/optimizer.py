@@ -102,8 +102,7 @@ def chain(*steps: Optimizer) -> Optimizer:
     Array([-0.3, -0.4], dtype=float32)
     """
     for i, step in enumerate(steps):
-        if not isinstance(step, Optimizer):
-            raise ArgumentError(f"chain: argument {i} is {step!r}, which is no Optimizer, such as optim.sgd(0.1)")
+        check_optimizer(step, "chain", i)
 
     def init(params: Any) -> tuple[Any, ...]:
         return tuple(step.init(params) for step in steps)
@@ -174,6 +173,18 @@ def check_number(value: Any, argument: str, low: float = -math.inf, high: float 
         fits = math.isfinite(value) and low <= value <= high
     if not fits:
         raise ArgumentError(f"{argument}={value!r:.80} must be {wanted}")
+
+
+def check_int(value: Any, argument: str, low: int) -> None:
+    """Raise unless an argument is an int of at least so much."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
+        raise ArgumentError(f"{argument}={value!r:.80} must be an int of at least {low}")
+
+
+def check_optimizer(value: Any, name: str, place: int = 0) -> None:
+    """Raise unless an argument is an optimizer."""
+    if not isinstance(value, Optimizer):
+        raise ArgumentError(f"{name}: argument {place} is {value!r:.80}, which is no Optimizer, such as optim.sgd(0.1)")
 
 
 def stateless(function: Callable[[Any, Any], Any]) -> Optimizer:

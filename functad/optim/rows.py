@@ -11,7 +11,7 @@ from functad import numpy as jnp
 from functad.api import ShapeDtypeStruct, eval_shape
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
-from functad.optim.optimizer import Optimizer, TableRows
+from functad.optim.optimizer import Optimizer, TableRows, check_optimizer
 from functad.tree_util import tree_flatten, tree_unflatten
 
 
@@ -85,6 +85,7 @@ def lazy(inner: Optimizer) -> Optimizer:
     >>> optim.apply_updates(table, updates)[:8:3, 0].round(4)
     Array([1. , 0.9, 1. ], dtype=float32)
     """
+    check_optimizer(inner, "lazy")
 
     def init(params: Any) -> Any:
         tables, structure = tree_flatten(params)

@@ -33,7 +33,7 @@ def few_terms(eqn: Eqn, view: View) -> list[Eqn] | None:
     rule = eqn.primitive.lower
     if not isinstance(rule, Reduction) or rule.kind not in _COMBINED_BY or not are_pairs(eqn.invars[0], view):
         return None
-    (operand,), axes = eqn.invars, eqn.params["axes"]
+    (operand,), axes = eqn.invars, rule.axes(eqn)
     extents = [operand.aval.shape[d] for d in axes]
     if not 1 < math.prod(extents) <= machine_model.MOST_SUMMED_AT_ONCE or not _is_rounded_once(operand.aval):
         return None
@@ -48,9 +48,10 @@ def few_terms(eqn: Eqn, view: View) -> list[Eqn] | None:
 
 def few_kept(eqn: Eqn, view: View) -> list[Eqn] | None:
     """A reduction that keeps a short axis, such as the coordinates of a force: one for each place, all in one loop."""
-    if not isinstance(eqn.primitive.lower, Reduction) or not are_pairs(eqn.invars[0], view):
+    rule = eqn.primitive.lower
+    if not isinstance(rule, Reduction) or not are_pairs(eqn.invars[0], view):
         return None
-    (operand,), axes = eqn.invars, eqn.params["axes"]
+    (operand,), axes = eqn.invars, rule.axes(eqn)
     kept = [d for d in range(operand.aval.ndim) if d not in axes]
     short = [d for d in kept if 1 < operand.aval.shape[d] <= machine_model.MOST_SUMMED_AT_ONCE]
     if not short or math.prod(operand.aval.shape[d] for d in short) > machine_model.MOST_SUMMED_AT_ONCE:
@@ -60,7 +61,11 @@ def few_kept(eqn: Eqn, view: View) -> list[Eqn] | None:
 
     def each(x: Any) -> list[Any]:
         parts = [_at(x, [axis], [k]) for k in range(operand.aval.shape[axis])]
-        return [stack([bind(eqn.primitive, part, axes=tuple(within)) for part in parts], kept.index(axis))]
+        return [
+            stack(
+                [bind(eqn.primitive, part, **{**eqn.params, "axes": tuple(within)}) for part in parts], kept.index(axis)
+            )
+        ]
 
     return spliced(each, [operand], eqn)
 

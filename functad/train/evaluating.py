@@ -10,6 +10,7 @@ from typing import Any
 
 from functad.api import jit
 from functad.data import batches
+from functad.errors import ArgumentError
 from functad.train.steps import StepMetrics
 from functad.tree_util import tree_leaves, tree_map
 
@@ -37,10 +38,12 @@ def evaluator(
         return tree_map(lambda mean: mean * len(tree_leaves(batch)[0]), {"loss": value, **metrics})
 
     def evaluate(params: Any, state: Any, data: Any) -> dict[str, float]:
-        found = StepMetrics()
+        found, length = StepMetrics(), len(tree_leaves(data)[0])
+        if not length:
+            raise ArgumentError("the data to validate with have no items; give some, or test=None")
         for batch in batches(data, batch_size):
             found.append(totals(params, state, batch))
-        return {name: total * len(found) / len(tree_leaves(data)[0]) for name, total in found.means().items()}
+        return {name: total * len(found) / length for name, total in found.means().items()}
 
     return evaluate
 

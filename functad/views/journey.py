@@ -23,6 +23,7 @@ from functad.calls.common import closed
 from functad.dtypes import kind_of
 from functad.editing.keys import without_keys
 from functad.ir import Atom, Eqn, Program, Source, Var, subprograms
+from functad.local_names import add_local_names
 from functad.lowering.costs import cost_of_equation
 from functad.lowering.memory.arena import MemoryPlan
 from functad.lowering.steps import ControlStep, GemmStep, inner_steps
@@ -60,15 +61,22 @@ class Journey(NamedTuple):
     stages: tuple[Stage, ...]
 
 
-def journey(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], times: bool = True) -> Journey:
+def journey(
+    fun: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    times: bool = True,
+    user_names: bool = False,
+) -> Journey:
     """Trace, optimise and compile a function anew, and note what happens at each stage.
 
-    times: whether kernels are run, to say how long they take.
+    times: whether kernels are run, to say how long they take. user_names: whether variables are called as the user
+    calls them, where he does.
     """
     recorder = JourneyRecorder()
     with observed(recorder):
         traced: Traced = (fun if hasattr(fun, "trace_anew") else jit(fun)).trace_anew(*args, **kwargs)
-        recorder.finish_tracing(traced.jaxpr)
+        recorder.finish_tracing(traced.jaxpr, _user_names(traced) if user_names else None)
         program = without_keys(closed(traced.jaxpr))
         recorder.expected = program
         optimized = simplify(program)
@@ -80,6 +88,12 @@ def journey(fun: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, A
     writer = _Writer(fun, recorder, traced, lowering, values, unmeasured)
     signature = ", ".join(f"{name}: {aval.str_short()}" for name, aval in zip(traced.leaf_names, traced.jaxpr.in_avals))
     return Journey(traced.fun_name, signature, tuple(writer.stages()))
+
+
+def _user_names(traced: Traced) -> dict[Var, str]:
+    names = dict(zip(traced.jaxpr.invars, traced.leaf_names))
+    add_local_names(traced.jaxpr, names)
+    return names
 
 
 def _values(program: Program) -> list[np.ndarray]:
@@ -183,9 +197,8 @@ class _Writer:
 
     def _legend(self) -> tuple[str, ...]:
         pairs = zip(self.traced.jaxpr.invars, self.traced.leaf_names)
-        return (
-            (", ".join(f"{self.names[var]} is {name}" for var, name in pairs) + ".",) if self.traced.leaf_names else ()
-        )
+        said = [f"{self.names[var]} is {name}" for var, name in pairs if self.names[var] != name]
+        return (", ".join(said) + ".",) if said else ()
 
     def _is_backward(self, line: Line) -> bool:
         return not self.backward.isdisjoint(line.about)

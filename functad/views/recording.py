@@ -5,6 +5,8 @@ Knows traces, linear maps and passes by what they tell; not how a journey is sho
 
 from __future__ import annotations
 
+import keyword
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple
@@ -106,8 +108,11 @@ class JourneyRecorder(Observer):
             trace, start = self._starts[-1]
             self.backward += [op.outs for op in current.ops[start if trace is current else 0 :]]
 
-    def finish_tracing(self, program: Program) -> None:
-        """Name all variables: those that stand for the same alike, tangents x_dot and cotangents x_bar."""
+    def finish_tracing(self, program: Program, user_names: Mapping[Var, str] | None = None) -> None:
+        """Name all variables: those that stand for the same alike, tangents x_dot and cotangents x_bar.
+
+        user_names: what the user calls some of them; what is no name in Python becomes one, `params_w`.
+        """
         self._twin = {var: self._variables[id(tracer)] for var, tracer in self._same if id(tracer) in self._variables}
         self.backward_vars = {
             self._variables[id(o)] for outs in self.backward for o in outs if id(o) in self._variables
@@ -118,6 +123,8 @@ class JourneyRecorder(Observer):
                 var, of = self._variables.get(id(tracer)), self._variables.get(id(primal))
                 if var is not None and of is not None and self._root(var) not in special:
                     special[self._root(var)] = (self._root(of), suffix)
+        for var, name in (user_names or {}).items():
+            self._name_after(self._root(var), name)
         programs = [p for d in self.derivatives for p in (d.primal, d.linear)] + [*self.examples, program]
         self.name_all(program.replace(eqns=(), outvars=()), special)  # inputs first
         for one in programs:
@@ -129,6 +136,14 @@ class JourneyRecorder(Observer):
         while var in self._twin and self._twin[var] is not var:
             var = self._twin[var]
         return var
+
+    def _name_after(self, root: Var, name: str) -> None:
+        """Call a variable as the user does, as far as that is a name in kernels, and is not yet taken."""
+        word = "_".join(re.findall(r"\w+", name))
+        given = (n for k in count() if (n := f"{word}{k or ''}") not in self._taken and not keyword.iskeyword(n))
+        if word and root not in self.names:
+            self.names[root] = next(given)
+            self._taken.add(self.names[root])
 
     def name_all(self, program: Program, special: Mapping[Var, tuple[Var, str]]) -> None:
         """Give names to the variables of a Program that have none; special: those named after another, and how."""

@@ -115,7 +115,8 @@ _SCRIPT = """
     const at = Math.min(Math.max(n, 1), steps.length);
     steps.forEach((step, i) => { step.hidden = i !== at - 1; });
     rows.forEach((row, i) => { if (i === at - 1) row.setAttribute('aria-current', 'step');
-      else row.removeAttribute('aria-current'); });
+      else row.removeAttribute('aria-current');
+      row.tabIndex = i === at - 1 ? 0 : -1; });
     const list = rows[at - 1].closest('.fs-list'), top = rows[at - 1].offsetTop - list.offsetTop;
     if (top < list.scrollTop || top > list.scrollTop + list.clientHeight - 40) list.scrollTop = top - 60;
     if (slider) slider.value = at;
@@ -129,8 +130,13 @@ _SCRIPT = """
   });
   if (slider) slider.addEventListener('input', () => show(+slider.value));
   root.addEventListener('keydown', event => {
-    const by = { n: 1, p: -1 }[event.key];
-    if (by && slider) { show(+slider.value + by); event.preventDefault(); }
+    if (!slider || event.ctrlKey || event.metaKey || event.altKey) return;
+    const row = event.target.dataset.to, at = +slider.value;
+    const to = { n: at + 1, p: at - 1, Home: 1, End: steps.length }[event.key]
+      ?? (row ? { ArrowDown: at + 1, ArrowUp: at - 1 }[event.key] : undefined);
+    if (to === undefined) return;
+    show(to); event.preventDefault();
+    if (row) rows[+slider.value - 1].focus();
   });
   show(1);
 } })();

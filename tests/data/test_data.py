@@ -352,8 +352,17 @@ class TestMnistPlaces:
         ):
             mnist(tmp_path)
         self.put(self.cache)
-        with pytest.raises(DataError, match="train-images-idx3-ubyte does not exist"):
+        with pytest.raises(DataError, match="nothing is no folder"):
             mnist(tmp_path / "nothing")
+
+    def test_files_of_a_folder_may_have_a_dot_before_idx(self, tmp_path):
+        (tmp_path / "notes.txt").touch()
+        with pytest.raises(DataError, match=r"has none of train-images-idx3-ubyte\.gz, .*; it has notes\.txt"):
+            mnist(tmp_path)
+        for name, values in (("images.idx3", np.zeros((2, 3, 3), np.uint8)), ("labels.idx1", np.ones(2, np.uint8))):
+            for part in ("train", "t10k"):
+                (tmp_path / f"{part}-{name}-ubyte").write_bytes(idx(values))
+        assert mnist(tmp_path).test_images.shape == (2, 3, 3)
 
     @pytest.mark.parametrize("inside", ["", "mnist"])
     def test_the_folder_of_the_environment(self, monkeypatch, tmp_path, inside):

@@ -278,6 +278,24 @@ def test_the_suffix_chooses_the_format(tmp_path):
         io.load(tmp_path / "b.safetensors")
 
 
+def test_arrays_of_others_take_the_structure_of_like_where_their_names_are_its_key_paths(path):
+    like = {"layers": [{"w": np.zeros((1, 2), np.float32)}, ()], "state": Pair(np.zeros(1, np.int8), None)}
+    header = {"state.left": entry("I8", [1], 0, 1), "layers.0.w": entry("F32", [1, 2], 1, 9)}
+    written(path, header, b"\xff" + np.array([1, 2], "<f4").tobytes())
+    found = io.load(path, like=like)
+    assert found["layers"][0]["w"].tolist() == [[1, 2]] and found["layers"][1] == ()
+    assert isinstance(found["state"], Pair) and found["state"].left.tolist() == [-1]
+    with pytest.raises(
+        DataError, match=r"tree\['layers'\]\[0\]\['w'\] is an array of shape \(1, 2\).*like has .*\(2, 2\)"
+    ):
+        io.load(path, like={**like, "layers": [{"w": np.zeros((2, 2), np.float32)}, ()]})
+    with pytest.raises(
+        DataError,
+        match=r"like has \['layers.0.b'\], which the file has not; it has \['state.left'\], which like has not",
+    ):
+        io.load(path, like={"layers": [{"w": np.zeros((1, 2), np.float32), "b": np.zeros(1)}]})
+
+
 # --- what both formats have in common -----------------------------------------------------------------
 
 

@@ -14,7 +14,7 @@ import functad
 import functad.numpy as jnp
 from functad import lax
 from functad.errors import ProgramError
-from functad.ir import Absent, Program, registry, subprograms
+from functad.ir import UNKNOWN, Absent, Program, Var, registry, subprograms
 
 parse = functad.parse_program
 
@@ -103,6 +103,34 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
 def test_programs_within_programs(name):
     fun, *args = FUNCTIONS[name]
     check_round_trip(functad.make_jaxpr(fun)(*args))
+
+
+def test_variables_that_two_programs_share_get_letters_in_each():
+    program = functad.make_jaxpr(_branches)(x)
+    (*before, choice) = program.eqns
+    (first, _) = choice.params["branches"]
+    same = Program(first.invars, (), (), first.eqns, first.outvars)
+    both = choice.replace(params={**choice.params, "branches": (first, same)})
+    shared = Program(program.invars, (), (), [*before, both], program.outvars)
+    check_round_trip(shared)
+    names: dict[Var, str] = {}
+    functad.program_to_text(shared, names=names)
+    assert {*first.eqns[0].outvars} <= names.keys()
+
+
+def test_programs_with_names_stand_in_the_order_of_their_use():
+    loop = functad.vmap(lambda x: lax.while_loop(lambda c: jnp.abs(c) < 1.5, lambda c: c * 1.7 + 0.1, x))
+    program = functad.make_jaxpr(lambda x: loop(loop(x)))(x)
+    (outer, *_) = program.eqns
+    twice = Program(program.invars, (), (), [outer, outer.replace(outvars=[Var(v.aval) for v in outer.outvars])], ())
+    check_round_trip(twice)
+
+
+def test_the_unknown_length_of_a_loop_is_read_as_such():
+    fun, *args = FUNCTIONS["gradient of a while"]
+    read = check_round_trip(functad.make_jaxpr(fun)(*args))
+    inner = [eqn for outer in read.eqns for p in subprograms(outer.params) for eqn in p.eqns]
+    assert [eqn.params["length"] for eqn in inner if eqn.primitive.name == "scan"] == [UNKNOWN]
 
 
 def test_optimised_programs():

@@ -69,6 +69,45 @@ def test_a_primitive_defined_again_replaces_the_one_before():
     square_p = made(Scalar("{0} * {0}"))
     f = functad.jit(lambda x: square_p.bind(x))
     assert f(X)[0] == 0.25
+    mapped, called = functad.jit(functad.vmap(f)), functad.jit(lambda x: f(x) + functad.grad(lambda x: f(x).sum())(x))
+    assert mapped(X)[0] == 0.25 and called(X)[0] == 1.25
     square_p = made(Scalar("{0} + {0}"))  # as a cell of a notebook that runs again does it
-    f = functad.jit(lambda x: square_p.bind(x))
-    assert f(X)[0] == 1.0
+    assert f(X)[0] == mapped(X)[0] == 1.0 and called(X)[0] == 2.0
+
+
+def test_a_rule_registered_again_replaces_the_one_before():
+    square_p = made(Scalar("{0} * {0}"))
+    f, held = functad.jit(square_p.bind), functad.make_jaxpr(square_p.bind)(X)
+    assert f(X)[0] == 0.25 and square_p.bind(X)[0] == 0.25
+    mlir.register_lowering(square_p, Scalar("{0} * 8"))
+    assert f(X)[0] == 4.0 and functad.jit(lambda x: functad.eval_jaxpr(held, (), x)[0])(X)[0] == 4.0
+    mlir.register_lowering(square_p, mlir.lower_fun(lambda x: x * 16, multiple_results=False))
+    assert f(X)[0] == 8.0
+    mlir.register_lowering(square_p, Scalar("{0} * 4"))
+    square_p.def_impl(lambda x: x * 4)
+    assert f(X)[0] == square_p.bind(X)[0] == 2.0
+    gradient = functad.jit(functad.grad(lambda x: square_p.bind(x).sum()))
+    assert gradient(X)[0] == 1.0
+    ad.defjvp(square_p, lambda t, x: 4 * t)
+    assert gradient(X)[0] == 4.0
+
+
+def test_first_rules_of_new_names_make_nothing_compile_again():
+    traced = []
+    f = functad.jit(lambda x: traced.append(1) or x * 2)
+    f(X)
+    new_p = Primitive("not seen before")
+    new_p.def_impl(lambda x: x)
+    new_p.def_abstract_eval(lambda x: x)
+    ad.defjvp(new_p, lambda t, x: t)
+    mlir.register_lowering(new_p, Scalar("{0}"))
+    f(X)
+    assert len(traced) == 1
+
+
+def test_a_printed_program_with_it_is_read_again():
+    twofold_p = Primitive("twofold")
+    twofold_p.def_abstract_eval(lambda x: x)
+    program = functad.make_jaxpr(lambda x: twofold_p.bind(x) + 1)(X)
+    read = functad.parse_program(str(program))
+    assert str(read) == str(program) and read.eqns[0].primitive is twofold_p

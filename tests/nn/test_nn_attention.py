@@ -115,6 +115,11 @@ def test_half_precision_sums_in_float32() -> None:
         ({"query": QUERY[:, :, :3]}, ShapeError, "3 heads of query cannot share the 2"),
         ({"bias": BIAS[:, :3]}, ShapeError, r"bias .* must broadcast to \(2, 4, 5, 6\)"),
         ({"mask": BIAS}, DTypeError, "booleans"),
+        (
+            {"mask": np.ones((2, 6), bool)},
+            ShapeError,
+            r"\(2, 4, 5, 6\), its shape is \(2, 6\); .*mask\[:, None, None, :\]",
+        ),
         ({"query_seq_lengths": np.array([1, 2, 3])}, ShapeError, r"query_seq_lengths .* shape \(2,\)"),
         ({"key_value_seq_lengths": np.array([1.0, 2.0])}, ShapeError, "integers"),
     ],

@@ -44,6 +44,9 @@ def test_functad_reads_what_the_package_wrote(tmp_path):
     theirs.save_file(ARRAYS, path, metadata={"format": "np"})
     assert_same(io.load(path), ARRAYS)
     assert_same(io.load(path, like=ARRAYS), ARRAYS)
+    theirs.save_file({"layers.0.w": np.ones(2, np.float32), "layers.1": np.zeros(3)}, path)
+    found = io.load(path, like={"layers": [{"w": np.zeros(2, np.float32)}, np.zeros(3)]})
+    assert found["layers"][0]["w"].tolist() == [1, 1] and found["layers"][1].shape == (3,)
 
 
 def test_both_refuse_the_same_changes_of_the_header(tmp_path):

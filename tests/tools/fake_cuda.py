@@ -28,11 +28,13 @@ class FakeCuda:
         self.calls: list[str] = []
         self.launches: list[dict[str, Any]] = []
         self.replays: list[int] = []
+        self.pinned: set[int] = set()  # addresses of the host
         self.code_of: dict[str, int] = {}
         self.context: int | None = None
         self._handles: dict[int, tuple[str, Any]] = {}
         self._memory: dict[int, Any] = {}
         self._capturing: list[dict[str, Any]] | None = None
+        self._captured_stream: int | None = None
         for name, (symbol, types) in PROTOTYPES.items():
             setattr(self, symbol, self._entry(name, types))
 
@@ -114,7 +116,7 @@ class FakeCuda:
 
     def _cuStreamSynchronize(self, stream: int) -> None:
         self._of("stream", stream)
-        assert self._capturing is None, "a capture cannot wait"
+        assert stream != self._captured_stream, "a capture cannot wait"
 
     def _cuStreamWaitEvent(self, stream: int, event: int, flags: int) -> None:
         self._of("event", event)
@@ -141,7 +143,7 @@ class FakeCuda:
 
     def _cuMemAllocAsync(self, out: Any, nbytes: int, stream: int) -> int:
         self._of("stream", stream)
-        assert self._capturing is None, "memory within a graph"
+        assert stream != self._captured_stream, "memory within a graph"
         if self._used() + nbytes > self.memory:
             return OUT_OF_MEMORY
         piece = (ctypes.c_char * nbytes)()
@@ -171,6 +173,9 @@ class FakeCuda:
         ctypes.memmove(target, source, nbytes)
 
     def _cuPointerGetAttribute(self, out: Any, attribute: int, address: int) -> int:
+        if attribute == 2:
+            out._obj.value = 1
+            return 0 if address in self.pinned else INVALID
         out._obj.value = 0
         return 0 if any(a <= address < a + len(p) for a, p in self._memory.items()) else INVALID
 
@@ -198,17 +203,19 @@ class FakeCuda:
         assert len(arguments) == parameters, f"{name} takes {parameters} words, got {len(arguments)}"
         words = [ctypes.c_uint64.from_address(pointer).value for pointer in arguments]
         launch = {"entry": name, "grid": (gx, gy, gz), "block": (bx, by, bz), "shared": shared, "words": words}
-        (self.launches if self._capturing is None else self._capturing).append(launch)
+        (self._capturing if self._capturing is not None and stream == self._captured_stream else self.launches).append(
+            launch
+        )
 
     # --- graphs ---------------------------------------------------------------------------------------------
 
     def _cuStreamBeginCapture(self, stream: int, mode: int) -> None:
         assert self._capturing is None and mode == 1
-        self._capturing = []
+        self._capturing, self._captured_stream = [], stream
 
     def _cuStreamEndCapture(self, stream: int, out: Any) -> None:
         out._obj.value = self._new("graph", self._capturing)
-        self._capturing = None
+        self._capturing = self._captured_stream = None
 
     def _cuGraphInstantiate(self, out: Any, graph: Any, flags: int) -> None:
         out._obj.value = self._new("ready graph", self._of("graph", graph))

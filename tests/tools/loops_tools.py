@@ -29,6 +29,7 @@ from functad.evaluation import implementation
 from functad.ir import Aval, Primitive
 from functad.lowering.schedule import make_schedule
 from functad.lowering.steps import NestStep
+from functad.lowering.target import Machine
 from functad.lowering_rules import Loops, Scattered
 from functad.tracing import bind, trace_to_program
 
@@ -157,6 +158,7 @@ class Recorded:
         self.handles: dict[tuple[np.dtype, bool], Buffer] = {}
         self.instructions: list[Kernel | Gemm | Copy | Fill] = []
         self.threads_hint = 2
+        self.on_device = False
 
     def kernel(
         self,
@@ -251,7 +253,7 @@ def record_nests(primitive: Primitive, args: Sequence[np.ndarray], params: dict[
     """The kernels of the nests of one equation."""
     avals = [Aval(a.shape, a.dtype) for a in args]
     program = trace_to_program(lambda *xs: [bind(primitive, *xs, **params)], avals)
-    schedule = make_schedule(program, donated=[share and k == 0 for k in range(len(args))], threads=2)
+    schedule = make_schedule(program, [share and k == 0 for k in range(len(args))], Machine(threads=2))
     target = Recorded()
     buffers: dict[Any, Buffer] = {}
 

@@ -201,6 +201,8 @@ def test_the_loss_is_evaluated_over_all_data_whatever_the_batches():
     options = {"until": 1, "batch_size": 100, "key": random.key(0), "test": x}
     history = fit(loss, jnp.ones(4), optim.sgd(0.0), x, **options)
     assert history.last.test["loss"] == pytest.approx(float((x.astype(np.float64) @ np.ones(4)).mean()), abs=1e-5)
+    with pytest.raises(ArgumentError, match="the data to validate with have no items"):
+        fit(loss, jnp.ones(4), optim.sgd(0.0), x, **options | {"test": x[:0]})
 
 
 class TestHistory:

@@ -69,6 +69,28 @@ def test_variables_keep_their_letters_and_tangents_are_named_after_them(found):
     assert found["Traced"].notes == ("a is w, b is x.",)
 
 
+def test_variables_are_called_as_the_user_calls_them_in_all_stages():
+    def loss(params, x):
+        hidden = jnp.tanh(x @ params["w"])
+        exp = jnp.exp(hidden)
+        i = jnp.sum(exp * hidden)
+        hidden = i * 2
+        return hidden
+
+    found = functad.explain(functad.grad(loss), times=False, user_names=True)({"w": W}, X)
+    traced, linear, kernels = (texts(found[title]) for title in ("Traced", "Linearised", "Kernels"))
+    assert "hidden:f32[32,16] = tanh a" in traced and "exp:f32[32,16] = exp hidden" in traced
+    assert any("params_w:f32[64,16]" in text for text in traced)
+    assert any(text.startswith("hidden_dot:f32[32,16] = ") for text in linear)
+    assert any(text.startswith("hidden_bar:f32[32,16] = ") for text in texts(found["Transposed"]))
+    assert found["Traced"].notes == ("params_w is params['w'].",)
+    (tanh,) = (line for line in found["Kernels"].lines if "tanh_hidden = tanh(" in line.text)
+    assert tanh.about == ("hidden",) and any("exp_exp = exp(tanh_hidden)" in text for text in kernels)
+    plain = functad.explain(functad.grad(loss), times=False)({"w": W}, X)
+    assert [stage.title for stage in plain.stages] == [stage.title for stage in found.stages]
+    assert len(found["Kernels"].lines) == len(plain["Kernels"].lines)
+
+
 def test_every_equation_belongs_to_a_line_of_the_users(found):
     lines = {line.sources[0]: line.text for line in found["Source"].lines if line.sources}
     for stage in found.stages[1:9]:

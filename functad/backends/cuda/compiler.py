@@ -13,13 +13,15 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from functools import cache
+from contextlib import contextmanager
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from numba import cuda
+from numba.cuda.cudadrv import nvvm
 
 from functad.backends.cpu.compile import objects
 from functad.backends.cuda.intrinsics import types
@@ -42,26 +44,39 @@ def machine_code(launch: Launch, capability: tuple[int, int]) -> tuple[bytes, st
     name = f"{key}.cubin"
     kept = objects.read_packed(name, key)
     if kept is None:
-        text = ptx(launch.kernel.function, launch.types, capability)
+        text = ptx(launch.kernel.function, launch.types, capability, launch.kernel.fused)
         kept = _entry(text).encode() + b"\0" + (_assembled(text, capability) or text.encode() + b"\0")
         objects.write_packed(name, key, kept)
     entry, _, code = kept.partition(b"\0")
     return code, entry.decode()
 
 
-def ptx(function: Any, arguments: Sequence[tuple[str, str]], capability: tuple[int, int]) -> str:
+def ptx(function: Any, arguments: Sequence[tuple[str, str]], capability: tuple[int, int], fused: bool = True) -> str:
     """The PTX of a kernel for arguments of such kinds and dtypes (see `Launch.types`).
+
+    fused: whether a product may be added without being rounded first.
 
     Raises:
         CompilationError: the compiler is missing, or refuses the kernel.
     """
     given = tuple([_type(kind, dtype) for kind, dtype in arguments])
     try:
-        with unforked:
+        with unforked, _nvvm_option("fma", fused):
             text, _ = cuda.compile_ptx(getattr(function, "py_func", function), given, cc=capability)
     except Exception as problem:
         raise CompilationError(_explained(problem)) from problem
     return str(text)
+
+
+@contextmanager
+def _nvvm_option(name: str, value: bool) -> Iterator[None]:
+    """A context in which libNVVM is given an option for which Numba's compiler has no argument."""
+    compile_ir = nvvm.compile_ir
+    nvvm.compile_ir = partial(compile_ir, **{name: value})
+    try:
+        yield
+    finally:
+        nvvm.compile_ir = compile_ir
 
 
 def _type(kind: str, dtype: str) -> Any:
@@ -76,10 +91,11 @@ def _entry(text: str) -> str:
 
 
 def _explained(problem: Exception) -> str:
-    if type(problem).__name__ in ("NvvmSupportError", "NvvmError", "OSError", "DynamicLibraryNotFoundError"):
+    if type(problem).__name__ in ("NvvmSupportError", "NvvmError", "OSError", "DynamicLibNotFoundError"):
         return (
-            f"NVIDIA's compiler library libNVVM is missing or does not work ({problem}): python -m pip install "
-            "'functad[cuda]' brings it; or set CUDA_HOME to the folder of a CUDA toolkit of version 12 or later. "
+            f"NVIDIA's compiler library libNVVM, or what it needs, is missing or does not work ({problem}): "
+            "python -m pip install 'functad[cuda]' brings it; or set CUDA_HOME to the folder of a CUDA toolkit of "
+            "version 12.1 or later. "
             "`python -m functad doctor` shows what is found"
         )
     return (

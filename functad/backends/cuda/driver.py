@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -65,11 +66,12 @@ PROTOTYPES: dict[str, tuple[str, tuple[Any, ...]]] = {
     "cuGraphDestroy": ("cuGraphDestroy", (_pointer,)),
 }
 
-OLDEST = 12000  # the driver's version: of CUDA 12.0
+OLDEST = 12010  # the driver's version: CUDA 12.1 is the first whose kernels take more than 4 KiB of arguments
 _NON_BLOCKING = 1  # a stream that does not wait for those of other libraries
 _THREAD_LOCAL = 1  # what other threads do meanwhile is no part of a capture
 _MAJOR, _MINOR, _SHARED, _MULTIPROCESSORS, _BLOCK_THREADS = 75, 76, 97, 16, 1  # attributes of devices
-_DEVICE_NUMBER = 9  # attribute of addresses
+_DEVICE_NUMBER, _MEMORY_TYPE = 9, 2  # attributes of addresses
+_HOST = 1  # the type of memory of the host that the driver knows
 _DYNAMIC_SHARED = 8  # attribute of functions
 _DEFAULT_SHARED = 48 << 10  # bytes; more must be asked for
 
@@ -87,8 +89,12 @@ _WHICH = (
     "backend='cpu' and functad.config.update('debug_index', True), which checks indices"
 )
 FAILURES: dict[int, Failure] = {
+    2: Failure(
+        "the GPU has no memory left for kernels or graphs",
+        "delete arrays that are not needed; see with nvidia-smi what else uses the GPU",
+    ),
     3: Failure("the driver does not work in this process", "do not fork after the GPU was used: start processes anew"),
-    35: Failure("the driver is too old", "install one of CUDA 12 or later"),
+    35: Failure("the driver is too old", "install one of CUDA 12.1 or later"),
     100: Failure("there is no GPU", "see whether nvidia-smi lists one, and whether CUDA_VISIBLE_DEVICES hides it"),
     101: Failure("there is no GPU of that number", "functad.devices('cuda') lists those there are"),
     200: Failure("the driver cannot read the kernels' machine code", "empty the cache: python -m functad cache clear"),
@@ -152,7 +158,9 @@ class Compiler(Protocol):
     """What makes machine code: the module `compiler`, or what stands for it."""
 
     def machine_code(self, launch: Launch, capability: tuple[int, int]) -> tuple[bytes, str]: ...
-    def ptx(self, function: Any, arguments: Sequence[tuple[str, str]], capability: tuple[int, int]) -> str: ...
+    def ptx(
+        self, function: Any, arguments: Sequence[tuple[str, str]], capability: tuple[int, int], fused: bool
+    ) -> str: ...
 
 
 class CudaDriver:
@@ -178,11 +186,15 @@ class CudaDriver:
         self._started: list[str] = []  # what may still be running
         self._functions: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
         self._modules: list[int] = []
+        self._forgotten: list[int] = []  # graphs that nobody starts any more
         start(calls)
         self._device = self._got(ctypes.c_int, "cuDeviceGet", number).value
         self._context = self._got(_pointer, "cuDevicePrimaryCtxRetain", self._device).value
         self.use()
         self.stream: int = self._got(_pointer, "cuStreamCreate", _NON_BLOCKING).value or 0
+        # Graphs are recorded in a stream of their own: what other threads start meanwhile is no part of them.
+        self.recording: int = self._got(_pointer, "cuStreamCreate", _NON_BLOCKING).value or 0
+        self._recorded = threading.Lock()  # while one is, nobody may wait for all streams
 
     # --- the device -------------------------------------------------------------------------------------
 
@@ -225,6 +237,15 @@ class CudaDriver:
         """Copy a contiguous array to the device; it may be changed as soon as this returns."""
         self.use()
         self._do("cuMemcpyHtoDAsync", address, array.ctypes.data, array.nbytes, self.stream)
+        if self._is_pinned(array.ctypes.data):  # the driver has copied all other memory by now
+            self._settle()
+
+    def _is_pinned(self, address: int) -> bool:
+        """Whether the GPU itself reads the host's memory at an address, when it comes to it."""
+        kind = ctypes.c_uint(0)
+        return (
+            not self._code("cuPointerGetAttribute", ctypes.byref(kind), _MEMORY_TYPE, address) and kind.value == _HOST
+        )
 
     def download(self, array: np.ndarray, address: int) -> None:
         """Copy to a contiguous array, when all is done that was started before."""
@@ -272,7 +293,8 @@ class CudaDriver:
 
     def ptx(self, launch: Launch) -> str:
         """The text of a kernel in the GPU's assembly language."""
-        return self._compiler.ptx(launch.kernel.function, launch.types, self.facts().capability)
+        kernel = launch.kernel
+        return self._compiler.ptx(kernel.function, launch.types, self.facts().capability, kernel.fused)
 
     def begin(self, what: str) -> None:
         """Note what is started, for errors that come later."""
@@ -283,13 +305,17 @@ class CudaDriver:
         self._check(self._code("cuLaunchKernel", *arguments), f"starting the kernel `{kernel}`")
 
     def captured(self, action: Callable[[], None]) -> int:
-        """What an action starts, as a graph, which is started instead."""
-        self._do("cuStreamBeginCapture", self.stream, _THREAD_LOCAL)
+        """What an action starts in the stream `recording`, as a graph, which is started instead."""
+        self.use()
         graph = ctypes.c_void_p()
-        try:
-            action()
-        finally:
-            code = self._code("cuStreamEndCapture", self.stream, ctypes.byref(graph))
+        with self._recorded:
+            while self._forgotten:
+                self._do("cuGraphExecDestroy", self._forgotten.pop())
+            self._do("cuStreamBeginCapture", self.recording, _THREAD_LOCAL)
+            try:
+                action()
+            finally:
+                code = self._code("cuStreamEndCapture", self.recording, ctypes.byref(graph))
         self._check(code, "cuStreamEndCapture")
         ready = self._got(_pointer, "cuGraphInstantiate", graph, 0).value
         self._do("cuGraphDestroy", graph)
@@ -300,8 +326,8 @@ class CudaDriver:
         self._do("cuGraphLaunch", graph, self.stream)
 
     def forget(self, graph: int) -> None:
-        self.use()
-        self._do("cuGraphExecDestroy", graph)
+        """Destroy a graph, when the next one is recorded: this may be called from whichever thread, at any time."""
+        self._forgotten.append(graph)
 
     # --- order ------------------------------------------------------------------------------------------
 
@@ -313,7 +339,8 @@ class CudaDriver:
     def synchronize_all(self) -> None:
         """Wait for other libraries' work, too."""
         self.use()
-        self._do("cuCtxSynchronize")
+        with self._recorded:
+            self._do("cuCtxSynchronize")
 
     def wait_for(self, stream: int) -> None:
         """Let what is started from now on wait for what another library has started in a stream."""
@@ -430,6 +457,9 @@ def fail(calls: Any, code: int, what: str, started: Sequence[str]) -> None:
     raise kind(f"{known.meaning} ({symbol}, error {code}, in {what}): {known.fix}{before}")
 
 
+_STREAM_ARGUMENT = 8  # which one of cuLaunchKernel's
+
+
 class CudaRun:
     """Launches ready to be started on one GPU. One thread at a time may use it."""
 
@@ -449,15 +479,20 @@ class CudaRun:
 
     def start(self, addresses: Sequence[int]) -> None:
         """Start all launches on memories that begin at these addresses."""
+        self._start(addresses, self._ready)
+
+    def _start(self, addresses: Sequence[int], ready: Sequence[tuple[Any, ...]]) -> None:
         self._driver.use()
         self._driver.begin(self._name)
         self._packed.place(addresses)
-        for kernel, arguments in zip(self._kernels, self._ready):
+        for kernel, arguments in zip(self._kernels, ready):
             self._driver.launch(kernel, arguments)
 
     def graph(self, addresses: Sequence[int]) -> int:
         """The same as a graph, for memories that begin there each time."""
-        return self._driver.captured(lambda: self.start(addresses))
+        at, stream = _STREAM_ARGUMENT, self._driver.recording
+        ready = [(*arguments[:at], stream, *arguments[at + 1 :]) for arguments in self._ready]
+        return self._driver.captured(lambda: self._start(addresses, ready))
 
     def replay(self, graph: int) -> None:
         self._driver.use()

@@ -137,6 +137,8 @@ def array_of_interface(x: Any) -> Array:
     if interface.get("mask") is not None:
         raise CopyError(f"a masked array on a GPU ({type(x).__name__}) cannot become an Array: fill it first")
     dtype, (address, _) = np.dtype(interface["typestr"]), interface["data"]
+    if interface["version"] < 3 and address:  # whoever wrote it does not say where its work is done
+        _device_of(address).driver.synchronize_all()
     stream = interface.get("stream")
     return _copied(x, address, tuple(interface["shape"]), interface.get("strides"), dtype, stream)
 
@@ -170,7 +172,6 @@ def array_of_dlpack(x: Any) -> Array:
     result = _copied(x, (tensor.data or 0) + tensor.byte_offset, shape, strides, dtype, None)
     _rename(capsule, b"used_dltensor" if name == b"dltensor" else b"used_dltensor_versioned")
     if managed.deleter:
-        devices()[number].synchronize()  # its owner may use the memory at once
         _Deleter(managed.deleter)(address)
     return result
 
@@ -178,6 +179,7 @@ def array_of_dlpack(x: Any) -> Array:
 def _copied(
     x: Any, address: int, shape: tuple[int, ...], strides: Sequence[int] | None, dtype: np.dtype, stream: int | None
 ) -> Array:
+    """The elements at an address, copied when they are there: what was started in that stream before is waited for."""
     if strides is not None and not _dense(shape, strides, dtype):
         raise CopyError(f"{type(x).__name__} on a GPU is not contiguous: copy it there first")
     device = _device_of(address)
@@ -193,6 +195,7 @@ def _copied(
         if stream is not None:
             device.driver.wait_for(_stream(stream))
         device.driver.copy(memory.address, address, nbytes)
+        device.synchronize()  # its owner may write to it, or free it, at once
     return on_device(memory, aval)
 
 

@@ -58,6 +58,7 @@ class CudaExecutable(CudaLowering):
 
     def __init__(self, program: Program, donated: Sequence[bool] = ()) -> None:
         super().__init__(program, donated)
+        self.donated = tuple(donated) or (False,) * len(program.invars)
         self._placed: dict[int, PlacedExecutable] = {}
         self._lock = threading.Lock()
 
@@ -97,18 +98,16 @@ class PlacedExecutable:
         self._executable = executable
         self._device = device
         self._name = executable.program.name or "a function"
-        self._lock = threading.Lock()  # the arguments of launches have one place
         self.rows: list[LaunchRow] = []
         functions = load_source(executable.generated.source, str(keep_source(executable.generated.source)))
-        kernels = {name: Kernel(name, functions[name]) for name in executable.generated.kernels}
+        kernels = {name: Kernel(name, functions[name], executable.fused) for name in executable.generated.kernels}
         self._plan = in_rows(executable.generated.instructions, partial(self._row, kernels))
         values = executable.schedule.values
         self._constants = [device.put(np.asarray(value), f"a constant of {self._name}") for value in values]
 
     def run(self, args: Sequence[CallValue]) -> list[DeviceMemory]:
         run = self._located(args)
-        with self._lock:
-            run.run(self._plan)
+        run.run(self._plan)
         results: list[DeviceMemory] = []
         taken: set[Storage] = set()
         for buffer in self._executable.schedule.outputs:
@@ -154,8 +153,10 @@ class PlacedExecutable:
             return launcher
         mapping = self._executable.generated.kernels[instruction.function].mapping
         blocks = mapping.work if mapping.by_block else -(-mapping.work // THREADS)
-        threads = TILE * TILE if isinstance(step, ConvolutionStep) else THREADS
-        return kernels[instruction.function][max(min(blocks, MOST_BLOCKS), 1), threads]
+        kernel, threads = kernels[instruction.function], THREADS
+        if isinstance(step, ConvolutionStep):
+            kernel, threads = Kernel(kernel.name, kernel.function), TILE * TILE
+        return kernel[max(min(blocks, MOST_BLOCKS), 1), threads]
 
     # --- looking at it ----------------------------------------------------------------------------------
 
@@ -165,16 +166,15 @@ class PlacedExecutable:
                 "a profile takes kernels that run once, in a row: this function has loops, branches or calls of "
                 "Python, so profile what they contain"
             )
-        run = self._located(args)
+        donated = self._executable.donated
+        run = self._located([a.copy() if d and isinstance(a, DeviceMemory) else a for a, d in zip(args, donated)])
+        run.run(self._plan)  # so that what a kernel reads, such as an index, is what it will be
         speed = self._device.copy_speed()
         found: list[report.KernelTime] = []
-        with self._lock:
-            for row in self.rows:
-                times = row.prepared.profiled(run.addresses(row), machine_model.CUDA_REPEATS)
-                found += [
-                    report.KernelTime(report.label(i), t, i.bytes / speed) for i, t in zip(row.instructions, times)
-                ]
-            step = self._device.driver.least_time(lambda: run.run(self._plan), machine_model.CUDA_REPEATS)
+        for row in self.rows:
+            times = row.profiled(run.addresses(row), machine_model.CUDA_REPEATS)
+            found += [report.KernelTime(report.label(i), t, i.bytes / speed) for i, t in zip(row.instructions, times)]
+        step = self._device.driver.least_time(lambda: run.run(self._plan), machine_model.CUDA_REPEATS)
         return report.Profile(tuple(found), step)
 
 

@@ -31,18 +31,21 @@ Dimensions = tuple[int, int, int]
 class Kernel:
     """A kernel as a Python function, or what Numba made of one; `kernel[grid, block](*arguments)` is a launch of it.
 
-    name: for people. text: all that the function says and closes over; equal texts are equal kernels.
+    name: for people. fused: whether a product may be added without being rounded first. text: that, and all that the
+    function says and closes over; equal texts are equal kernels.
     """
 
-    def __init__(self, name: str, function: Any) -> None:
+    def __init__(self, name: str, function: Any, fused: bool = True) -> None:
         self.name = name
+        self.fused = fused
         self.function = function
         plain = getattr(function, "py_func", None) or getattr(function, "fn", None) or function
-        self.text = _text_of(plain)
+        self.text = f"{fused} {_text_of(plain)}"
 
     def __getitem__(self, configuration: Sequence[Any]) -> Callable[..., Launch]:
         """Numba's way to say a grid and blocks, and then maybe a stream, which is not looked at, and shared bytes."""
-        grid, block, _, shared = (*configuration, None, 0)[:4] if len(configuration) < 4 else configuration
+        grid, block = configuration[:2]
+        shared = configuration[3] if len(configuration) > 3 else 0
         return lambda *arguments: Launch(self, _dimensions(grid), _dimensions(block), int(shared), arguments)
 
 

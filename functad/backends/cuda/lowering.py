@@ -34,9 +34,11 @@ class CudaLowering(ShownKernels):
     """A Program as kernels and a memory plan, not compiled.
 
     kernels: the source of the kernels. memory_plan: where temporaries lie. cost: operations and bytes, by kernel.
+    fused: whether any product may be added without being rounded first; in matrix products and convolutions all are.
     """
 
     def __init__(self, program: Program, donated: Sequence[bool] = ()) -> None:
+        self.fused: bool = config.fuse_multiply_add
         self.program = eliminate_dead_code(program)  # what is not used has no place to be written to
         self.schedule = make_schedule(self.program, donated, Machine(machine_model.CUDA_PIECES, on_device=True))
         if config.check_programs:

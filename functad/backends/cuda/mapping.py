@@ -74,7 +74,8 @@ def map_nest(nest: Nest, threads: int) -> LoopMapping:
     adjacent = bool(inner) and nest.loops[-1] is inner[-1]
     gathered = bool(nest.accumulators) and (adjacent or few)
     carried = inner == [nest.carried] and few
-    if nest.points // max(work, 1) >= 2 * threads and (gathered or carried) and in_any_order(nest):
+    fits = shared_bytes(nest, threads) <= machine_model.CUDA_SHARED_BYTES
+    if nest.points // max(work, 1) >= 2 * threads and (gathered or carried) and in_any_order(nest) and fits:
         return LoopMapping(block=outer, thread=inside)
     owners = (MappedLoop(OWNER, nest.owners.shares),) if nest.owners else ()
     return LoopMapping(grid=(*owners, *outer), serial=inside)
@@ -89,3 +90,9 @@ def in_any_order(nest: Nest) -> bool:
     """Whether values may be put together in another order: products of floats would over- or underflow elsewhere."""
     gathered = [(a.kind, a.dtype) for a in nest.accumulators] + [(c.kind, c.dtype) for c in nest.carries]
     return not any(kind == "prod" and kind_of(dtype) in "fc" for kind, dtype in gathered)
+
+
+def shared_bytes(nest: Nest, threads: int) -> int:
+    """Bytes of shared memory in which a block gathers values: an element of each for each thread."""
+    gathered = [a.dtype for a in nest.accumulators] + [c.dtype for c in nest.carries]
+    return threads * sum(max(dtype.itemsize, 4) for dtype in gathered)  # narrow ones are float32 there

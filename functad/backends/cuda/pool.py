@@ -58,6 +58,7 @@ class MemoryPool:
         self._lock = threading.Lock()
         self._free: dict[int, list[int]] = {}
         self._held: dict[int, tuple[int, Owner]] = {}
+        self._in_use = 0  # bytes that are held
         self.returned: deque[tuple[int, int, bool]] = deque()
         self.peak = 0
 
@@ -75,7 +76,8 @@ class MemoryPool:
             free = self._free.get(size)
             address = free.pop() if free else self._fresh(size, nbytes, what, by)
             self._held[address] = (size, (what, by))
-            self.peak = max(self.peak, self._in_use())
+            self._in_use += size
+            self.peak = max(self.peak, self._in_use)
         return PoolBlock(self, address, size)
 
     def trim(self) -> None:
@@ -88,7 +90,7 @@ class MemoryPool:
         """JAX's names for how many bytes are held, could be held, were held at most, and wait to be used again."""
         with self._lock:
             self._sort_in()
-            used = self._in_use()
+            used = self._in_use
             waiting = sum(size * len(addresses) for size, addresses in self._free.items())
             return {
                 "bytes_in_use": used,
@@ -102,18 +104,17 @@ class MemoryPool:
         while self.returned:
             address, size, shared = self.returned.popleft()
             del self._held[address]
+            self._in_use -= size
             if shared:
                 self._source.synchronize_all()
             self._free.setdefault(size, []).append(address)
-
-    def _in_use(self) -> int:
-        return sum(size for size, _ in self._held.values())
 
     def _fresh(self, size: int, nbytes: int, what: str, by: str) -> int:
         try:
             return self._source.allocate(size)
         except NoMemoryError:
             self._trim()
+            self._source.synchronize_all()  # only then the driver has it back
         try:
             return self._source.allocate(size)
         except NoMemoryError:
@@ -137,7 +138,7 @@ class MemoryPool:
             lines.append(f"  {_readable(rest)}: others")
         return (
             f"{self._device} has no memory left for {_readable(nbytes)} ({what}, {by}). Of its {_readable(total)}, "
-            f"{_readable(free)} are free for one more piece, and functad holds {_readable(self._in_use())}:\n"
+            f"{_readable(free)} are free for one more piece, and functad holds {_readable(self._in_use)}:\n"
             + "\n".join(lines or ["  nothing"])
             + "\nDelete arrays that are not needed, donate those that a jitted function replaces (donate_argnums), "
             "make batches smaller, or keep residuals from being stored with functad.checkpoint"

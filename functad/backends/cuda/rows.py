@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from functad import machine_model
-from functad.backends.cuda.mapping import in_any_order, map_nest
+from functad.backends.cuda.mapping import in_any_order, map_nest, shared_bytes
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.affine import Affine, Symbol, loop
 from functad.lowering.nests.nest import Nest, names_of
@@ -22,14 +22,15 @@ _PLAIN = ("input", "output", "const", "arena")  # memory that no pointer moves o
 def joined_rows(steps: Sequence[Step], threads: int) -> list[Step | list[NestStep]]:
     """The steps in order, where those that are one kernel of rows are a list of nests, all cut into these rows.
 
-    There is a reduction of rows among them that a block computes, and enough rows for all blocks.
+    There is a reduction of rows among them that a block computes, and enough rows for all blocks. All accumulators of a
+    group fit into a block's shared memory, where each has an element for each thread.
     """
     found: list[Step | list[NestStep]] = []
     ahead = _reductions_ahead(steps, threads)
     k = 0
     while k < len(steps):
         reduction = ahead[k]
-        group = _group(steps[k:], reduction - k) if reduction is not None else []
+        group = _group(steps[k:], reduction - k, threads) if reduction is not None else []
         found.append(group if len(group) > 1 else steps[k])
         k += max(len(group), 1)
     return found
@@ -56,14 +57,15 @@ def _rows_reduced(nest: Nest, threads: int) -> int:
     return mapping.work if by_rows else 0
 
 
-def _group(steps: Sequence[Step], reduction: int) -> list[NestStep]:
+def _group(steps: Sequence[Step], reduction: int, threads: int) -> list[NestStep]:
     """The longest group that begins with the first step; none unless it reaches the reduction at that place."""
     (rows,) = (step.nest.loops[0].extent for step in steps[reduction : reduction + 1] if isinstance(step, NestStep))
     group: list[NestStep] = []
-    memory = _RowMemory()
+    memory, shared = _RowMemory(), 0
     for step in steps:
         cut = _cut(step.nest, rows) if isinstance(step, NestStep) else None
-        if cut is None or not memory.takes(cut):
+        shared += 0 if cut is None else shared_bytes(cut, threads)
+        if cut is None or shared > machine_model.CUDA_SHARED_BYTES or not memory.takes(cut):
             break
         assert isinstance(step, NestStep)
         group.append(replace(step, nest=cut))

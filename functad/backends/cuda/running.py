@@ -5,6 +5,7 @@ Knows memory as pieces of a device's pool, and what is read back of it; neither 
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -33,6 +34,9 @@ class LaunchRow:
     """Instructions that are started one after the other, with nothing between them.
 
     storages: whose addresses the launches are given.
+
+    They are held for one thread at a time only while they are started: calls of Python stand between rows, and may
+    call the same function.
     """
 
     def __init__(
@@ -43,12 +47,18 @@ class LaunchRow:
         launcher: Callable[[Instruction], Launcher],
     ) -> None:
         self._device = device
+        self.graphs: OrderedDict[tuple[int, ...], int | None] = OrderedDict()
         self.instructions = instructions
         self._slots: dict[Storage, int] = {}
         self.launches = [launcher(i)(*[self._place(b, first) for b, first in i.arguments]) for i in instructions]
         self.storages = tuple(self._slots)
-        self.prepared = device.driver.prepare(name, self.launches)
-        self.graphs: OrderedDict[tuple[int, ...], int | None] = OrderedDict()
+        self._prepared = device.driver.prepare(name, self.launches)
+        self._lock = threading.Lock()  # the arguments of launches have one place
+
+    def __del__(self) -> None:
+        for graph in self.graphs.values():
+            if graph is not None:
+                self._device.driver.forget(graph)
 
     def _place(self, buffer: Buffer, first: int) -> ArrayPlace:
         slot = self._slots.setdefault(buffer.storage.memory, len(self._slots))
@@ -57,20 +67,26 @@ class LaunchRow:
 
     def start(self, addresses: tuple[int, ...]) -> None:
         """Start all launches; where they come with the same addresses again, as one graph."""
-        graph = self.graphs.get(addresses)
-        if graph is None:
-            if len(self.launches) < machine_model.CUDA_GRAPH_LAUNCHES or addresses not in self.graphs:
-                self.prepared.start(addresses)
-            else:
-                graph = self.prepared.graph(addresses)
-        if graph is not None:
-            self.prepared.replay(graph)
-        self.graphs[addresses] = graph
-        self.graphs.move_to_end(addresses)
-        if len(self.graphs) > machine_model.CUDA_GRAPHS:
-            _, old = self.graphs.popitem(last=False)
-            if old is not None:
-                self._device.driver.forget(old)
+        with self._lock:
+            graph = self.graphs.get(addresses)
+            if graph is None:
+                if len(self.launches) < machine_model.CUDA_GRAPH_LAUNCHES or addresses not in self.graphs:
+                    self._prepared.start(addresses)
+                else:
+                    graph = self._prepared.graph(addresses)
+            if graph is not None:
+                self._prepared.replay(graph)
+            self.graphs[addresses] = graph
+            self.graphs.move_to_end(addresses)
+            if len(self.graphs) > machine_model.CUDA_GRAPHS:
+                _, old = self.graphs.popitem(last=False)
+                if old is not None:
+                    self._device.driver.forget(old)
+
+    def profiled(self, addresses: tuple[int, ...], times: int) -> list[float]:
+        """The least time in µs of each launch, of so many."""
+        with self._lock:
+            return self._prepared.profiled(addresses, times)
 
 
 def in_rows(

@@ -88,7 +88,7 @@ class Domain(NamedTuple):
 def domain_of(eqn: Eqn) -> Domain:
     rule = eqn.primitive.lower
     if isinstance(rule, Reduction):
-        return Domain(eqn.invars[0].aval.shape, tuple(eqn.params["axes"]))
+        return Domain(eqn.invars[0].aval.shape, rule.axes(eqn))
     if isinstance(rule, Running):
         return Domain(eqn.outvars[0].aval.shape, (), CarriedAxis(eqn.params["axis"], eqn.params["reverse"]))
     return Domain(eqn.outvars[0].aval.shape)

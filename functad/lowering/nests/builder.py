@@ -243,8 +243,7 @@ class NestBuilder:
         rule = rule.indexed if isinstance(rule, Loops) else rule
         assert isinstance(rule, Indexed), f"{eqn.primitive.name} has no rule for loop nests"
         context = Context(self, eqn, level)
-        extra = {"result": result} if eqn.primitive.multiple_results else {}
-        text = rule.rule(context, tuple(index), **eqn.params, **extra)
+        text = rule.element(context, index, eqn, result)
         return self._named(text, eqn, result, level)
 
     def _scalar(self, rule: Scalar, eqn: Eqn, index: Sequence[Affine], level: int) -> list[str]:

@@ -270,11 +270,13 @@ def _trace_of_product(x: Any, y: Any) -> Any:
 @custom_jvp
 def _det_and_adjugate(a: Any) -> tuple[Any, Any]:
     # With P a = L U, adj(a) = ± adj(U) L⁻¹ P, and y = adj(U) z solves U y = det(U) z, whose last row is
-    # y_n = u_11 ⋯ u_{n−1,n−1} z_n, whether u_nn is zero or not.
+    # y_n = u_11 ⋯ u_{n−1,n−1} z_n, whether u_nn is zero or not. If another u_ii is 0,
+    # the rank is n − 2 at most, and adj(a) is 0.
     n = a.shape[-1]
     if n == 0:
         return _det(a), a
-    factors, pivots, order = lu(a)
+    moved, places, turns, is_regular = _zero_pivot_last(a)
+    factors, pivots, order = lu(moved)
     on_diagonal = linear.diagonal(factors, 0, -2, -1)
     others = reductions.prod(getitem(on_diagonal, (..., slice(None, -1))), axis=-1)
     whole = arithmetic.multiply(others, getitem(on_diagonal, (..., -1)))
@@ -288,8 +290,32 @@ def _det_and_adjugate(a: Any) -> tuple[Any, Any]:
     z = triangular_solve(factors, z, left_side=True, lower=True, unit_diagonal=True)
     z = selecting.where(getitem(is_last, (slice(None), None)), z, arithmetic.multiply(_as_matrices(whole), z))
     y = selecting.where(regular, triangular_solve(upper, z, left_side=True), 0)
-    parity = _parity(pivots, a.dtype)
-    return arithmetic.multiply(parity, whole), arithmetic.multiply(_as_matrices(parity), y)
+    parity = arithmetic.multiply(_parity(pivots, a.dtype), convert(turns, a.dtype))
+    value = selecting.where(is_regular, arithmetic.multiply(parity, whole), 0)
+    return value, arithmetic.multiply(_as_matrices(parity), _in_order(y, places))
+
+
+def _zero_pivot_last(a: Any) -> tuple[Any, Any, Any, Any]:
+    """The matrices with the first column whose pivot is 0, a sum of those before it, moved behind all others.
+
+    Returns: the matrices, where each column went, the sign that their determinants got, and whether none was moved.
+    """
+    last = a.shape[-1] - 1
+    places = creation.arange(last + 1)
+    is_zero = logic.equal(linear.diagonal(lu(a)[0], 0, -2, -1), 0)
+    first = reductions.argmax(logic.logical_or(is_zero, logic.equal(places, last)), axis=-1, keepdims=True)
+    order = selecting.where(
+        logic.equal(places, last), first, arithmetic.add(places, logic.greater_equal(places, first))
+    )
+    went = selecting.where(
+        logic.equal(places, first),
+        last,
+        arithmetic.subtract(places, convert(logic.greater(places, first), places.dtype)),
+    )
+    moved = selecting.take_along_axis(a, getitem(order, (..., None, slice(None))), axis=-1)
+    first = manipulation.squeeze(first, -1)
+    turns = arithmetic.subtract(1, arithmetic.multiply(2, arithmetic.mod(arithmetic.subtract(last, first), 2)))
+    return moved, went, turns, logic.equal(first, last)
 
 
 @_det_and_adjugate.defjvp

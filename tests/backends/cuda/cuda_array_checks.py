@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 import functad
 import functad.numpy as jnp
 from functad import nn, optim, random
+from functad.backends.cuda.simulated_driver import SimulatedRun
 from functad.device_arrays import DeviceArray, memory_of
 from functad.errors import ArgumentError, CompilationError, DeviceError, DonatedArrayError, TooLargeError
 from functad.tree_util import tree_leaves, tree_map
@@ -57,6 +59,24 @@ class Transfers:
 
     def __exit__(self, *exc: Any) -> None:
         del self._driver.download
+
+
+class Started:
+    """Counts the launches that are started while it is entered."""
+
+    def __enter__(self) -> Started:
+        self.kernels = 0
+        self._start = SimulatedRun.start
+
+        def counted(run: SimulatedRun, addresses: Any) -> None:
+            self.kernels += 1
+            self._start(run, addresses)
+
+        SimulatedRun.start = counted  # type: ignore[method-assign]
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        SimulatedRun.start = self._start  # type: ignore[method-assign]
 
 
 def check_devices() -> None:
@@ -182,6 +202,10 @@ def check_where_functions_run() -> None:
     assert h(X).device is gpu() and h(on_gpu(X, 1)).device is gpu(1)
     with functad.config.context(default_backend="cuda"):
         assert functad.jit(lambda x: x - 1)(X).device is gpu() and functad.devices() == functad.devices("cuda")
+        here = functad.jit(lambda x: x + 1, device="cpu")
+        with Started() as started:
+            for f, x in ((here, X), (here, on_gpu(X)), (here.lower(X).compile(), X)):
+                assert f(x).device is functad.devices("cpu")[0] and not started.kernels
     with functad.default_device(gpu(1)):
         made = [jnp.ones(2), jnp.asarray([1, 2]), jnp.arange(3.0), random.key(0), random.normal(random.key(0), (2,))]
         assert [x.device for x in made] == [gpu(1)] * 5
@@ -222,9 +246,35 @@ def check_stages_on_devices() -> None:
     compiled = lowered.compile()
     assert compiled(x).device is gpu() and compiled(on_gpu(X, 1)).device is gpu(1) and compiled(x).device is gpu()
     assert len(compiled.profile(x).kernels) == 1
+    in_place = functad.jit(lambda x: x + 1, donate_argnums=0).lower(x).compile()
+    assert len(in_place.profile(x).kernels) == 1 and np.array_equal(x, X)  # a profile takes nothing away
     assert "simulator" in raised(CompilationError, lambda: compiled.ptx)
+    strong = functad.jit(lambda x: x + 1).lower(on_gpu(np.float32(1), 1)).compile()
+    assert strong(on_gpu(1.0, 1)).device is gpu(1)  # though its type is weak
+    there = functad.jit(lambda x: x + 1, device=gpu(1)).lower(X).compile()
+    assert [there(x).device for x in (X, on_gpu(X), on_gpu(X, 1))] == [gpu(1)] * 3
     on_cpu = functad.jit(lambda x: x + 1).lower(X).compile()
     assert "only kernels for GPUs" in raised(ArgumentError, lambda: on_cpu.ptx)
+
+
+def check_python_may_call_the_function_that_calls_it() -> None:
+    """And so may a thread for which it waits."""
+    shape = functad.ShapeDtypeStruct((), np.float32)
+
+    @functad.jit
+    def count_down(n: Any) -> Any:
+        return functad.pure_callback(less, shape, n + 0) + 1
+
+    def less(n: Any) -> Any:
+        if n == 0:
+            return np.float32(0)
+        found: list[Any] = []
+        thread = threading.Thread(target=lambda: found.append(count_down(on_gpu(n - 1))), daemon=True)
+        thread.start()
+        thread.join(10)
+        return np.float32(found[0])
+
+    assert float(count_down(on_gpu(np.float32(2)))) == 3
 
 
 def check_sharing() -> None:
@@ -243,6 +293,7 @@ def check_sharing() -> None:
     assert taken.device is gpu() and np.array_equal(taken, X)
     again = jnp.from_dlpack(x)
     assert again is x
+    assert [jnp.from_dlpack(y, device=gpu(1)).device for y in (x, X, jnp.asarray(X))] == [gpu(1)] * 3
     capsule = Capsule(x)
     assert np.array_equal(jnp.from_dlpack(capsule), X) and jnp.from_dlpack(capsule).device is gpu()
 

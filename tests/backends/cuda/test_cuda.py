@@ -123,6 +123,16 @@ def test_without_a_gpu_the_error_says_what_to_do() -> None:
         functad.jit(jnp.sin, backend="cuda")(X)
 
 
+def test_a_block_has_shared_memory_for_all_that_a_kernel_gathers() -> None:
+    def sums(x: Any) -> Any:
+        return [jnp.sum(jnp.sin(x * k), 1) for k in range(1, 60)]
+
+    x = np.ones((200, 1000), np.complex128)
+    kernels = functad.jit(sums, backend="cuda").lower(x)._lowered.generated.kernels
+    gathered = [kernel.body.count("cuda.shared.array(THREADS, complex128)") for kernel in kernels.values()]
+    assert sum(gathered) == 59 and max(gathered) * 128 * 16 <= 48 << 10
+
+
 def test_kernels_compile_to_ptx() -> None:
     """Needs NVIDIA's compiler library (NVVM), but no GPU."""
     numba = importlib.import_module("numba")

@@ -6,18 +6,23 @@ What only a GPU can tell: that real machine code computes what it should, times,
 from __future__ import annotations
 
 import ctypes
+import gc
 import importlib
 import re
 from pathlib import Path
+from threading import Thread
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from fake_cuda import FakeCuda
 
+import functad
 import functad.numpy as jnp
 from functad.backends.cuda import device as device_module
 from functad.backends.cuda import driver as cuda_driver
+from functad.backends.cuda import exchange
 from functad.backends.cuda import executable as cuda_backend
 from functad.backends.cuda.device import CudaDevice
 from functad.backends.cuda.driver import PROTOTYPES, CudaDriver, library
@@ -43,7 +48,7 @@ class FakeCompiler:
         words = sum(7 if kind == "array" else 1 + dtype.startswith("complex") for kind, dtype in launch.types)
         return f"{launch.kernel.name} parameters={words}".encode(), launch.kernel.name
 
-    def ptx(self, function: Any, arguments: Any, capability: tuple[int, int]) -> str:
+    def ptx(self, function: Any, arguments: Any, capability: tuple[int, int], fused: bool) -> str:
         return f".target sm_{capability[0]}{capability[1]}"
 
 
@@ -67,6 +72,7 @@ X = Aval((6,), F32)
 
 def test_arguments_are_packed_as_numba_takes_them() -> None:
     kernel = Kernel("k", lambda *arguments: None)
+    assert kernel[3, 64, None]().shared == 0
     first = kernel[3, 64](ArrayPlace(1, 8, F32, 5), np.float32(1.5), np.int64(-2))
     second = kernel[(1, 2, 3), (4, 5), None, 256](ArrayPlace(0, 0, np.dtype(np.int8), 7), np.complex64(1 - 2j), True)
     assert (first.grid, first.block, first.shared) == ((3, 1, 1), (64, 1, 1), 0)
@@ -150,6 +156,34 @@ def test_a_step_that_comes_again_is_replayed_as_one_graph() -> None:
     assert fake.calls == ["cuCtxSetCurrent", "cuGraphLaunch"]
 
 
+def test_what_another_thread_starts_while_a_graph_is_recorded_is_no_part_of_it() -> None:
+    fake = FakeCuda()
+    device = device_of(fake)
+    step = executable(lambda x: [jnp.cumsum(jnp.cumsum(x))], X)
+    other = executable(lambda x: [x + 1], X)
+    x = device.put(np.ones(6, F32))
+    other.on_device([x], device)
+    kept = step.on_device([x], device)
+    begin = fake.cuStreamBeginCapture_v2  # type: ignore[attr-defined]
+
+    def begin_and_more(*arguments: Any) -> int:
+        code: int = begin(*arguments)
+        count = len(fake.launches)
+        thread = Thread(target=other.on_device, args=([device.put(np.ones(6, F32))], device))
+        thread.start()
+        thread.join()
+        assert len(fake.launches) == count + 1  # at once
+        return code
+
+    fake.cuStreamBeginCapture_v2 = begin_and_more  # type: ignore[attr-defined]
+    del kept
+    kept = step.on_device([x], device)
+    count = len(fake.launches)
+    del kept
+    step.on_device([x], device)
+    assert fake.replays and len(fake.launches) == count + len(launches_of(step, device))
+
+
 def test_graphs_of_many_addresses_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("functad.machine_model.CUDA_GRAPHS", 2)
     fake = FakeCuda()
@@ -161,6 +195,19 @@ def test_graphs_of_many_addresses_do_not_pile_up(monkeypatch: pytest.MonkeyPatch
         for _ in range(2):
             step.on_device([kept[-1]], device)  # where its result lay, the next one lies
     assert all(len(row.graphs) <= 2 for row in step.placed(device).rows) and "cuGraphExecDestroy" in fake.calls
+
+
+def test_graphs_go_with_their_function() -> None:
+    fake = FakeCuda()
+    device = device_of(fake)
+    x = device.put(np.ones(6, F32))
+    for _ in range(2):
+        step = executable(lambda x: [jnp.cumsum(jnp.cumsum(x))], X)
+        for _ in range(2):
+            step.on_device([x], device)
+        del step
+        gc.collect()
+    assert fake.calls.count("cuGraphInstantiate") == 2 and fake.calls.count("cuGraphExecDestroy") == 1
 
 
 def test_events_tell_how_long_kernels_take(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,6 +230,22 @@ def test_other_libraries_are_waited_for_and_wait() -> None:
     assert fake.calls[-4:] == ["cuEventCreate", "cuEventRecord", "cuStreamWaitEvent", "cuEventDestroy"]
 
 
+def test_arrays_of_other_libraries_are_copied_before_their_owner_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeCuda()
+    device = device_of(fake)
+    monkeypatch.setattr(exchange, "devices", lambda: [device])
+    owned = device.put(np.arange(6, dtype=F32))
+    for version, stream, first in ((3, device.driver.stream, "cuStreamWaitEvent"), (2, None, "cuCtxSynchronize")):
+        interface = {"version": version, "shape": (6,), "typestr": "<f4", "data": (owned.address, False)}
+        fake.calls.clear()
+        taken = exchange.array_of_interface(
+            SimpleNamespace(__cuda_array_interface__={**interface, **({"stream": stream} if stream else {})})
+        )
+        order = [name for name in fake.calls if name in (first, "cuMemcpyAsync", "cuStreamSynchronize")]
+        assert order == [first, "cuMemcpyAsync", "cuStreamSynchronize"]
+        assert np.array_equal(taken, np.arange(6))
+
+
 # --- memory ---------------------------------------------------------------------------------------------
 
 
@@ -194,6 +257,24 @@ def test_memory_is_used_again() -> None:
     del first
     assert device.put(np.ones(128, F32)).address == address  # of nearly the same size
     assert fake.calls.count("cuMemAllocAsync") == 1 and "cuMemFreeAsync" not in fake.calls
+    kept = [device.put(np.ones(100, F32)) for _ in range(3)]
+    assert device.memory_stats() == {
+        "bytes_in_use": 1536, "peak_bytes_in_use": 1536, "bytes_reserved": 1536, "bytes_limit": 1 << 20, "num_allocs": 3
+    }  # fmt: skip
+    del kept
+    assert device.memory_stats()["bytes_in_use"] == 0 and device.memory_stats()["bytes_reserved"] == 1536
+
+
+def test_a_copy_to_the_device_is_over_when_the_array_may_change() -> None:
+    fake = FakeCuda()
+    device = device_of(fake)
+    plain, pinned = np.ones(100, F32), np.ones(100, F32)
+    fake.pinned.add(pinned.ctypes.data)
+    fake.calls.clear()
+    device.put(plain)
+    assert "cuStreamSynchronize" not in fake.calls  # the driver has copied it
+    device.put(pinned)
+    assert "cuStreamSynchronize" in fake.calls  # the device reads it when it comes to it
 
 
 def test_memory_that_others_know_waits_for_them() -> None:
@@ -219,7 +300,8 @@ def test_out_of_memory_says_what_was_asked_and_what_is_held() -> None:
         step.on_device([np.ones(6, F32)], device)
     text = str(raised.value)
     assert "a result of step" in text and "3 × float32[5000], put there" in text and "donate" in text
-    assert "cuMemFreeAsync" in fake.calls  # what waited was given back first
+    freed = fake.calls.index("cuMemFreeAsync")  # what waited was given back first, and waited for
+    assert "cuMemAllocAsync" in fake.calls[fake.calls.index("cuCtxSynchronize", freed) :]
     statistics = device.memory_stats()
     assert statistics["bytes_limit"] == 100_000 and statistics["bytes_in_use"] >= 3 * 20_000
     assert len(held) == 3
@@ -244,8 +326,10 @@ def test_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_old_driver_and_no_gpu() -> None:
-    with pytest.raises(DeviceError, match=r"too old: it has CUDA 11.8, functad needs 12.0"):
+    with pytest.raises(DeviceError, match=r"too old: it has CUDA 11.8, functad needs 12.1"):
         device_of(FakeCuda(version=11080))
+    with pytest.raises(DeviceError, match=r"too old: it has CUDA 12.0"):  # kernels take up to 4 KiB of arguments there
+        device_of(FakeCuda(version=12000))
     with pytest.raises(DeviceError, match="no GPU.*nvidia-smi.*CUDA_VISIBLE_DEVICES"):
         device_of(FakeCuda(devices=0))
     fake = FakeCuda()
@@ -256,7 +340,12 @@ def test_an_old_driver_and_no_gpu() -> None:
 
 @pytest.mark.parametrize(
     ("code", "words"),
-    [(209, "another kind of GPU.*cache clear"), (222, "older than the compiler.*update.*cu12"), (218, "PTX.*report")],
+    [
+        (2, "no memory left for kernels.*nvidia-smi"),
+        (209, "another kind of GPU.*cache clear"),
+        (222, "older than the compiler.*update.*cu12"),
+        (218, "PTX.*report"),
+    ],
 )
 def test_machine_code_that_does_not_fit(code: int, words: str) -> None:
     fake = FakeCuda()
@@ -331,11 +420,26 @@ def test_kernels_take_what_is_packed_for_them(tmp_path: Path, monkeypatch: pytes
         numbers = [n for kind, dtype in launch.types for n in (["u64"] * 7 if kind == "array" else [_WORD[dtype]])]
         assert parameters == numbers and len(parameters) == last - first
         assert code.startswith(b"\x7fELF") or b".entry" in code  # with the assembler, or without
+    for fused in (False, True):  # only where the user lets it, or in a matrix product
+        with functad.config.context(fuse_multiply_add=fused):
+            (launch,) = launches_of(executable(lambda x, y: [x * y - x], X, X), device_of(FakeCuda()))
+        text = compiler.ptx(launch.kernel.function, launch.types, (9, 0), launch.kernel.fused)
+        assert ("mul.rn.f32" in text) is not fused  # what has no .rn may be added by the assembler
+    assert all(launch.kernel.fused == (launch.kernel.name == "product") for launch in launches)
     monkeypatch.setattr(compiler, "ptx", None)  # it is on the disk
     assert [compiler.machine_code(launch, (9, 0))[1] for launch in launches]
 
 
 _WORD = {"float32": "f32", "float64": "f64", "int64": "u64"}
+
+
+def test_a_library_that_is_missing_is_no_fault_of_a_kernel() -> None:
+    class DynamicLibNotFoundError(RuntimeError):
+        """As the package cuda-pathfinder raises it."""
+
+    compiler = importlib.import_module("functad.backends.cuda.compiler")
+    text = compiler._explained(DynamicLibNotFoundError("libnvrtc.so.12"))
+    assert re.search(r"missing.*libnvrtc.so.12.*functad\[cuda\].*CUDA_HOME", text) and "report" not in text
 
 
 # --- doctor ---------------------------------------------------------------------------------------------
