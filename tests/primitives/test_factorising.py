@@ -8,6 +8,7 @@ import pytest
 import functad
 import functad.numpy as jnp
 from functad import lax, machine_model
+from functad.backends.cpu.kernels.polls import with_polls
 from functad.backends.cpu.products import blas
 from functad.lowering.python_functions import NumpyFunction
 from functad.system import lapack
@@ -132,3 +133,8 @@ def test_loops_and_threads_give_what_one_thread_gives():
     alone = list(map(functad.jit(fun), a))
     for k, together in enumerate(functad.jit(functad.vmap(fun))(a)):
         np.testing.assert_allclose(together, np.stack([x[k] for x in alone]), rtol=0, atol=1e-9)
+
+
+def test_a_call_counts_as_long_so_that_signals_are_seen_between_a_few():
+    text = "for r in range(start, stop):\n    info = lapack_potrf(potrf, 85, 40, out, 1600 * r, 40)\n"
+    assert with_polls(text, ["potrf", "out"]).work >= machine_model.POLL_WORK / 8
