@@ -154,18 +154,24 @@ def _matrix_products() -> Findings:
 
 
 def _linear_algebra() -> Findings:
-    """How compiled functions factorise: a step of theirs calls Python for all but small matrices."""
+    """How compiled functions factorise: in kernels of their own, which may call LAPACK, or by a call of Python."""
     size = machine_model.SMALL_MATRIX
     yield "small", f"real ones up to {size} × {size} in Cholesky, LU and triangular systems: kernels of functad's own"
-    found = [name for name in _ROUTINES if lapack.has(name)]
-    others = [name for name in _ROUTINES if name not in found]
+    blas = _backend("products.blas")
+    in_kernels = [name for name in _IN_KERNELS if blas.has_routine(name, np.float64)]
+    found = [name for name in _IN_KERNELS + _FROM_PYTHON if name not in in_kernels and lapack.has(name)]
+    others = [name for name in _IN_KERNELS + _FROM_PYTHON if name not in in_kernels + found]
+    if in_kernels:
+        rows = machine_model.ONE_THREAD_MATRIX
+        yield "in kernels", f"{', '.join(in_kernels)} of LAPACK, up to {rows} rows; else from a call of Python"
     if found:
         yield "by address", f"{', '.join(found)} of LAPACK, in the library of matrix products, from a call of Python"
     if others:
         yield "by NumPy", f"{', '.join(others)}: numpy.linalg or nothing stands for them"
 
 
-_ROUTINES = ("potrf", "getrf", "geqrf", "geqp3", "syevd", "gesdd", "gtsv")
+_IN_KERNELS = ("potrf", "getrf", "trsm", "geqrf", "orgqr", "syevd", "gesdd")
+_FROM_PYTHON = ("geqp3", "gtsv")
 
 
 def _pool() -> Findings:

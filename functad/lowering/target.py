@@ -23,6 +23,7 @@ from functad.lowering.steps import CallStep, ConvolutionStep, GemmStep, KernelSt
 from functad.primitives.loops.convolution_geometry import Convolution
 
 PlaceColumns = Callable[[Any], int]
+HasRoutine = Callable[[str, Any], bool]
 
 
 def no_places(dtype: Any) -> int:
@@ -30,16 +31,23 @@ def no_places(dtype: Any) -> int:
     return 0
 
 
+def no_routine(name: str, dtype: Any) -> bool:
+    """The answer of machines whose kernels cannot call LAPACK."""
+    return False
+
+
 class Machine(NamedTuple):
     """What rules may count on.
 
     threads: how many there will be, as a hint. place_columns: what `Target.place_columns` answers.
+    has_routine: whether kernels can call a routine of LAPACK for a dtype.
     on_device: whether kernels run on a device with memory of its own: they can call no matrix product, convolutions
         are steps of their own, and what Python computes is copied to the host and back.
     """
 
     threads: int = 1
     place_columns: PlaceColumns = no_places
+    has_routine: HasRoutine = no_routine
     on_device: bool = False
 
 
@@ -122,6 +130,12 @@ class Target:
         """The handle of matrix products of a dtype, or of products of places."""
         name = np.dtype(dtype).name
         return new_buffer(f"places_{name}" if places else name, (1,), np.dtype(np.int64), "blas")
+
+    def lapack(self, routine: str, dtype: Any) -> Buffer | None:
+        """The handle of a routine of LAPACK, such as `getrf`, for a dtype; None if kernels cannot call it."""
+        if not self._writer.machine.has_routine(routine, dtype):
+            return None
+        return new_buffer(f"{routine}_{np.dtype(dtype).name}", (1,), np.dtype(np.int64), "blas")
 
     def place_columns(self, dtype: Any) -> int:
         """How many columns products of places have on the target machine; 0 if there are none."""

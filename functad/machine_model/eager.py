@@ -70,6 +70,10 @@ NumPy's time, which does longer ones. Derived: the way is at least twice as long
 EINSUM_OPTIMAL = 8
 """operands of an einsum whose best order is looked for among all: 3 to that power of ways to split them. Bound."""
 
+ROUTINE_BYTES = 1 << 24
+"""bytes of memory of its own with which a kernel calls LAPACK, for all its matrices. Chosen: with more, a call of
+Python is little beside what is computed."""
+
 SMALL_MATRIX = 32
 """rows of matrices of a stack that NumPy factorises side by side, step by step, and no larger ones. Compared."""
 

@@ -91,6 +91,10 @@ UNKNOWN_STEPS = 16
 SLOW_WORK = 256
 """lines that a special function takes as long as, up to a microsecond. Chosen."""
 
+ROUTINE_WORK = 1 << 20
+"""lines that a call of LAPACK takes as long as, on matrices of a few hundred rows. Chosen: a question before every
+fourth costs nothing beside them."""
+
 LEAST_POLLED_STEP = 128
 """lines of a step of a loop with computed bounds that is worth a question. Compared."""
 

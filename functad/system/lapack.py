@@ -1,4 +1,4 @@
-"""The LAPACK routines of the library that NumPy computes with, called from Python for each matrix of a batch.
+"""The LAPACK routines of the library that NumPy computes with: their addresses, and calls for each matrix of a batch.
 
 Knows names, addresses and how Fortran takes arguments; not what the routines compute.
 """
@@ -15,13 +15,32 @@ import numpy as np
 from functad.errors import NoRuleError
 from functad.system.blas_library import Blas, numpys_blas, on_one_thread
 
-_LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}  # by the character of a dtype, for its name takes long to make
+_TYPES = {"f": "s", "d": "d", "F": "c", "D": "z"}  # by the character of a dtype, for its name takes long to make
 RoutineArgument = str | int | np.ndarray
+LETTERS = 4
+"""No routine takes more letters. Fortran compilers expect the length of each behind all arguments."""
 
 
 def has(name: str, dtype: Any = np.float64) -> bool:
     """Whether there is a routine such as `getrf` for a dtype."""
-    return np.dtype(dtype).char in _LETTERS and _function(name, np.dtype(dtype).char) is not None
+    return np.dtype(dtype).char in _TYPES and _function(name, np.dtype(dtype).char) is not None
+
+
+def missing(name: str, dtype: Any) -> NoRuleError:
+    """What to raise where a routine is needed that there is not."""
+    return NoRuleError(
+        f"{name} for {np.dtype(dtype).name} is a routine of LAPACK, and no library with it was found beside NumPy; "
+        "NumPy's own wheels have one (`python -m functad doctor` says which library is used)"
+    )
+
+
+def address(name: str, dtype: Any) -> int:
+    """Where a routine lies, 0 if there is none. It takes the addresses of its arguments, and behind them lengths."""
+    blas, letter = numpys_blas(), _TYPES.get(np.dtype(dtype).char)
+    if blas is None or letter is None or not has(name, dtype):
+        return 0
+    found = getattr(ctypes.CDLL(blas.path), _symbol(blas, f"{letter}{name}"))
+    return ctypes.cast(found, ctypes.c_void_p).value or 0
 
 
 @cache
@@ -45,10 +64,7 @@ def apply(name: str, dtype: Any, count: int, *arguments: RoutineArgument, info: 
     """
     function = _function(name, np.dtype(dtype).char)
     if function is None:
-        raise NoRuleError(
-            f"{name} for {np.dtype(dtype).name} is a routine of LAPACK, and no library with it was found beside NumPy; "
-            "NumPy's own wheels have one (`python -m functad doctor` says which library is used)"
-        )
+        raise missing(name, dtype)
     status = np.zeros(count, integer())
     kept, places, strides = [], [], []
     for argument in (*arguments, status) if info else arguments:
@@ -77,7 +93,7 @@ def _function(name: str, character: str) -> Callable[..., Any] | None:
     blas = numpys_blas()
     if blas is None:
         return None
-    found = getattr(ctypes.CDLL(blas.path), _symbol(blas, f"{_LETTERS[character]}{name}"), None)
+    found = getattr(ctypes.CDLL(blas.path), _symbol(blas, f"{_TYPES[character]}{name}"), None)
     if found is None:
         return None
     found.restype = None
@@ -93,11 +109,10 @@ def _with_words(function: Any) -> Callable[..., Any]:
     def call(*places: int) -> None:
         made = prototypes.get(len(places))
         if made is None:
-            # Fortran compilers expect the length of each letter behind all arguments: all of them are 1.
-            hidden = [ctypes.c_size_t] * 4
+            hidden = [ctypes.c_size_t] * LETTERS
             kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(places), *hidden)
             made = prototypes[len(places)] = kind(address)
-        made(*places, 1, 1, 1, 1)
+        made(*places, *[1] * LETTERS)
 
     return call
 

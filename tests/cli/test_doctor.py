@@ -77,11 +77,13 @@ def test_a_library_with_shorter_vectors_than_the_processor(monkeypatch):
         assert ("OPENBLAS_CORETYPE" in found.get("kernels", "")) is narrow
 
 
-@pytest.mark.parametrize("there", [True, False])
-def test_who_factorises(monkeypatch, there):
-    monkeypatch.setattr(doctor.lapack, "has", lambda name: there)
+@pytest.mark.parametrize("where", ["in kernels", "by address", "by NumPy"])
+def test_who_factorises(monkeypatch, where):
+    monkeypatch.setattr(doctor.lapack, "has", lambda name: where != "by NumPy")
+    monkeypatch.setattr(blas, "has_routine", lambda name, dtype: where == "in kernels")
     found = dict(doctor._linear_algebra())
-    assert ("potrf" in found.get("by address", ""), "potrf" in found.get("by NumPy", "")) == (there, not there)
+    assert [place for place, names in found.items() if "potrf" in names] == [where]
+    assert ("gtsv" in found.get("by address", "")) is (where != "by NumPy")
 
 
 def test_a_cache_that_cannot_be_used(tmp_path, monkeypatch):

@@ -17,6 +17,7 @@ import pytest
 import functad
 import functad.numpy as jnp
 from functad import machine_model
+from functad.backends.cpu.products import blas
 from functad.system import lapack
 from functad.system.blas_library import numpys_blas, on_one_thread
 
@@ -59,6 +60,7 @@ def test_products_of_medium_size_run_on_one_thread(threads, monkeypatch):
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("name", ["cholesky", "eigh", "qr", "svd"])
 def test_matrices_of_medium_size_are_factorised_on_one_thread(threads, monkeypatch, name, jit):
+    monkeypatch.setattr("functad.backends.cpu.lowering.has_routine", lambda name, dtype: False)
     seen = []
     routine = {"cholesky": "potrf", "eigh": "syevd", "qr": "geqrf", "svd": "gesdd"}[name]
     apply = lapack.apply
@@ -76,6 +78,20 @@ def test_matrices_of_medium_size_are_factorised_on_one_thread(threads, monkeypat
     if not jit:  # beside compiled kernels the library's threads would fight with functad's
         factorise(jnp.eye(64))
         assert seen == [1, 3]
+
+
+def test_routines_that_kernels_call_have_one_thread(threads, monkeypatch):
+    seen = []
+    spy = ctypes.CFUNCTYPE(None)(lambda: seen.append(threads()))
+    monkeypatch.setattr(lapack, "address", lambda name, dtype: ctypes.cast(spy, ctypes.c_void_p).value)
+    if not blas.has_routine("potrf", np.float32):
+        pytest.skip("compiled code multiplies by a library that is not NumPy's LAPACK")
+    functad.clear_caches()
+    blas._handle_of_routine.cache_clear()
+    functad.jit(jnp.linalg.cholesky)(jnp.eye(71))
+    functad.clear_caches()
+    blas._handle_of_routine.cache_clear()
+    assert seen == [1] and threads() == 3
 
 
 def test_the_number_comes_back_whoever_else_multiplies(threads):

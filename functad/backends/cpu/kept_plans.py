@@ -19,6 +19,7 @@ from functad.backends.cpu.runtime.linking import Plan
 from functad.config import IMPORTED_AT_NS, JIT_OPTIONS, available_cores, config, own_optimisations
 from functad.editing.fingerprint import fingerprint
 from functad.ir import Program
+from functad.system.blas_library import numpys_blas
 
 _PACKAGE = Path(machine_model.__path__[0]).parent
 
@@ -32,7 +33,8 @@ def key_of(program: Program, donated: Sequence[bool]) -> str | None:
         return None
     options = [getattr(config, name) for name in JIT_OPTIONS]
     numbers = [value for name, value in sorted(vars(machine_model).items()) if name.isupper()]
-    facts = (tuple(donated), options, available_cores()[0], blas()[:1], blas().description, numbers)
+    libraries = (blas()[:1], blas().description, (numpys_blas() or ())[:2])
+    facts = (tuple(donated), options, available_cores()[0], libraries, numbers)
     return objects.key_of("plan", text, repr(facts), sources)
 
 

@@ -15,6 +15,7 @@ from functad import machine_model
 from functad.backends.cpu.compile import shared_kernels as kernels
 from functad.backends.cpu.kernels.generate import CpuKernels, generate
 from functad.backends.cpu.kernels.weights import with_plain_weights
+from functad.backends.cpu.products.blas import has_routine
 from functad.backends.cpu.products.gemm_table import place_columns
 from functad.backends.cpu.report import ShownKernels
 from functad.backends.cpu.runtime.assemble import Assembler, Slots
@@ -47,7 +48,8 @@ class CpuLowering(ShownKernels):
     def __init__(self, program: Program, donated: Sequence[bool] = (), names: Mapping[Var, str] | None = None) -> None:
         self.fused: bool = config.fuse_multiply_add
         self.program = eliminate_dead_code(program)  # what is not used has no place to be written to
-        self.schedule: Schedule = make_schedule(self.program, donated, Machine(place_columns=place_columns), names)
+        machine = Machine(place_columns=place_columns, has_routine=has_routine)
+        self.schedule: Schedule = make_schedule(self.program, donated, machine, names)
         self.schedule.steps = with_plain_weights(self.schedule.steps)
         if config.check_programs:
             check_schedule(self.schedule)

@@ -15,6 +15,7 @@ from functad.primitives.common import scalar_like
 from functad.primitives.kernels import factorisations as kernels
 from functad.primitives.linear_algebra.matrices import (
     batch_leading,
+    calls_lapack,
     check_matrices,
     eye,
     hermitian,
@@ -23,7 +24,8 @@ from functad.primitives.linear_algebra.matrices import (
     tril,
 )
 from functad.primitives.linear_algebra.triangular import triangular_solve
-from functad.primitives.loops.small_matrices import cholesky_rule, small_or_numpy
+from functad.primitives.loops import factorising
+from functad.primitives.loops.small_matrices import cholesky_rule, small_or
 from functad.tracing import bind
 
 
@@ -54,7 +56,7 @@ cholesky_p = Primitive(
     jvp=_cholesky_jvp,
     transpose=Absent("the Cholesky factor is not linear in the matrix; its derivative has a transpose"),
     batch=batch_leading(cholesky, 0),
-    lower=small_or_numpy(cholesky_rule, kernels.cholesky),
+    lower=small_or(cholesky_rule, calls_lapack(factorising.cholesky, kernels.cholesky)),
     examples=lambda: [
         Example(args=(positive_definite(3, 3),), params={}),
         Example(args=(positive_definite(2, 2, 2),), params={}),

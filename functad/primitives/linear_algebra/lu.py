@@ -20,6 +20,7 @@ from functad.primitives.kernels import factorisations as kernels
 from functad.primitives.linear_algebra.matrices import (
     batch_leading,
     block,
+    calls_lapack,
     calls_numpy,
     check_matrices,
     eye,
@@ -29,7 +30,8 @@ from functad.primitives.linear_algebra.matrices import (
     triu,
 )
 from functad.primitives.linear_algebra.triangular import triangular_solve
-from functad.primitives.loops.small_matrices import lu_rule, small_or_numpy
+from functad.primitives.loops import factorising
+from functad.primitives.loops.small_matrices import lu_rule, small_or
 from functad.primitives.sorting import sort
 from functad.primitives.structure import iota, pad
 from functad.tracing import bind
@@ -84,7 +86,7 @@ lu_p = Primitive(
     jvp=_lu_jvp,
     transpose=Absent("the factors are not linear in the matrix; their derivative has a transpose"),
     batch=batch_leading(lu, 3),
-    lower=small_or_numpy(lu_rule, kernels.lu),
+    lower=small_or(lu_rule, calls_lapack(factorising.lu, kernels.lu)),
     examples=lambda: [
         Example(args=(normal(3, 3),), params={}),
         Example(args=(normal(4, 2),), params={}),

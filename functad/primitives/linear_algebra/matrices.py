@@ -31,6 +31,7 @@ from functad.primitives.common import (
 from functad.primitives.contraction import dot_general
 from functad.primitives.dimension_numbers import GatherDimensionNumbers
 from functad.primitives.gather_scatter import gather
+from functad.primitives.loops import factorising
 from functad.primitives.structure import iota, slice_
 
 # --- parts of records -------------------------------------------------------------------------------------
@@ -43,6 +44,11 @@ def calls_numpy(function: Callable[..., Any]) -> Loops:
 
 def _call(function: Callable[..., Any], target: Any, ins: Sequence[Any], outs: Sequence[Any], **params: Any) -> None:
     target.call(function, ins, outs, **params)
+
+
+def calls_lapack(rule: Callable[..., int], function: Callable[..., Any]) -> Callable[..., None]:
+    """How an operation becomes calls of LAPACK, as the rule says, or else is left to its implementation."""
+    return partial(factorising.by_routines, rule, function)
 
 
 def batch_leading(bind_it: Callable[..., Any], results: int | Callable[..., int]) -> Callable[..., Any]:

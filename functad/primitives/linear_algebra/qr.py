@@ -14,6 +14,7 @@ from functad.dtypes import kind_of
 from functad.errors import ShapeError
 from functad.evaluation import aval_of
 from functad.ir import Absent, Aval, Example, Primitive, Zero
+from functad.lowering_rules import Loops
 from functad.primitives import elementwise as el
 from functad.primitives.common import convert_element_type, full, normal
 from functad.primitives.joining import concatenate
@@ -23,6 +24,7 @@ from functad.primitives.linear_algebra.matrices import (
     adjoint,
     batch_leading,
     block,
+    calls_lapack,
     calls_numpy,
     check_matrices,
     check_numbers,
@@ -35,6 +37,7 @@ from functad.primitives.linear_algebra.matrices import (
     tril,
 )
 from functad.primitives.linear_algebra.triangular import triangular_solve
+from functad.primitives.loops import factorising
 from functad.tracing import bind
 
 # --- qr -----------------------------------------------------------------------------------------------
@@ -55,6 +58,16 @@ def _qr_aval(a: Aval, *, pivoting: bool, full_matrices: bool) -> list[Aval]:
 
 def _qr_impl(a: np.ndarray, *, pivoting: bool, full_matrices: bool) -> list[np.ndarray]:
     return (kernels.pivoted_qr if pivoting else kernels.qr)(a, full_matrices=full_matrices)
+
+
+def _qr_rule(target: Any, ins: Any, outs: Any, *, pivoting: bool, full_matrices: bool) -> None:
+    if pivoting:
+        target.call(kernels.pivoted_qr, ins, outs, full_matrices=full_matrices)
+    else:
+        _unpivoted(target, ins, outs, full_matrices=full_matrices)
+
+
+_unpivoted = calls_lapack(factorising.qr, kernels.qr)
 
 
 def _qr_jvp(primals: Any, outs: Any, tangents: Any, *, pivoting: bool, full_matrices: bool) -> list[Any]:
@@ -123,7 +136,7 @@ qr_p = Primitive(
     jvp=_qr_jvp,
     transpose=Absent("the factors are not linear in the matrix; their derivative has a transpose"),
     batch=batch_leading(qr, lambda **params: 2 + params["pivoting"]),
-    lower=calls_numpy(_qr_impl),
+    lower=Loops(_qr_rule),
     examples=lambda: [
         _qr_example(3, 3),
         _qr_example(4, 2),
@@ -173,7 +186,7 @@ geqrf_p = Primitive(
     jvp=_NO_JVP,
     transpose=_NO_TRANSPOSE,
     batch=batch_leading(geqrf, 2),
-    lower=calls_numpy(kernels.geqrf),
+    lower=Loops(calls_lapack(factorising.geqrf, kernels.geqrf)),
     examples=lambda: [
         Example(args=(normal(3, 2),), params={}),
         Example(args=(normal(2, 2, 3),), params={}),
@@ -248,7 +261,7 @@ householder_product_p = Primitive(
     jvp=_NO_JVP,
     transpose=_NO_TRANSPOSE,
     batch=batch_leading(householder_product, 0),
-    lower=calls_numpy(kernels.householder_product),
+    lower=Loops(calls_lapack(factorising.householder_product, kernels.householder_product)),
     examples=lambda: [
         Example(args=_reflections(4, 2), params={}),
         Example(args=_reflections(2, 3, 3), params={}),

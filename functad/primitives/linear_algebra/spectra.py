@@ -14,6 +14,7 @@ from functad.dtypes import kind_of
 from functad.errors import DifferentiationError
 from functad.evaluation import aval_of
 from functad.ir import Absent, Aval, Example, Primitive
+from functad.lowering_rules import Loops
 from functad.primitives import elementwise as el
 from functad.primitives import positions
 from functad.primitives.common import broadcast_in_dim, convert_element_type, full_like, normal, reduce_sum, scalar_like
@@ -22,6 +23,7 @@ from functad.primitives.linear_algebra.lu import lu, lu_solve
 from functad.primitives.linear_algebra.matrices import (
     adjoint,
     batch_leading,
+    calls_lapack,
     calls_numpy,
     check_matrices,
     columns_of,
@@ -35,6 +37,7 @@ from functad.primitives.linear_algebra.matrices import (
     reciprocal_or_zero,
     rows_of,
 )
+from functad.primitives.loops import factorising
 from functad.primitives.structure import iota
 from functad.tracing import bind
 
@@ -72,7 +75,7 @@ eigh_p = Primitive(
     jvp=_eigh_jvp,
     transpose=_NOT_LINEAR,
     batch=batch_leading(eigh, 2),
-    lower=calls_numpy(kernels.eigh),
+    lower=Loops(calls_lapack(factorising.eigh, kernels.eigh)),
     examples=lambda: [
         Example(args=(positive_definite(3, 3),), params={"lower": True}),
         Example(args=(normal(2, 2, 2),), params={"lower": False}),
@@ -166,7 +169,7 @@ svd_p = Primitive(
     jvp=_svd_jvp,
     transpose=_NOT_LINEAR,
     batch=batch_leading(svd, lambda **params: 3 if params["compute_uv"] else 1),
-    lower=calls_numpy(kernels.svd),
+    lower=Loops(calls_lapack(factorising.svd, kernels.svd)),
     examples=lambda: [
         _svd_example(3, 3),
         _svd_example(4, 2),

@@ -19,6 +19,7 @@ from functad.primitives.joining import concatenate
 from functad.primitives.kernels import systems as kernels
 from functad.primitives.linear_algebra.matrices import (
     batch_leading,
+    calls_lapack,
     calls_numpy,
     check_matrices,
     check_numbers,
@@ -30,7 +31,8 @@ from functad.primitives.linear_algebra.matrices import (
     tril,
     triu,
 )
-from functad.primitives.loops.small_matrices import small_or_numpy, triangular_solve_rule
+from functad.primitives.loops import factorising
+from functad.primitives.loops.small_matrices import small_or, triangular_solve_rule
 from functad.primitives.reduction import slice_along
 from functad.tracing import bind
 
@@ -112,7 +114,7 @@ triangular_solve_p = Primitive(
     jvp=_triangular_solve_jvp,
     transpose=_triangular_solve_transpose,
     batch=batch_leading(triangular_solve, 0),
-    lower=small_or_numpy(triangular_solve_rule, kernels.triangular_solve),
+    lower=small_or(triangular_solve_rule, calls_lapack(factorising.triangular_solve, kernels.triangular_solve)),
     examples=lambda: [
         _solve_example(True),
         _solve_example(False),

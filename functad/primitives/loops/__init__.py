@@ -4,6 +4,7 @@ Records name rules without importing them: a program that finds its kernels on d
 
 What a loop nest can say is one (`lowering_rules.py`), and fuses. These stay kernels of their own, as text:
 
+- Factorisations of matrices that are not small: calls of LAPACK.
 - `sort`, `top_k`: what is done depends on data (that of short rows does not, but is a loop over pairs of places).
 - Convolution: products in registers. Small matrices and Fourier transforms: all of one in registers or a cache.
 - `cumlogsumexp`: exponentials in float64 as vectors between recurrences.
@@ -20,6 +21,6 @@ from typing import TYPE_CHECKING
 from functad.system.later import later
 
 if not TYPE_CHECKING:
-    _RULES = """convolution fourier fourier_long fourier_passes gathering joining moving running scattering sorting
-        window_work windows""".split()
+    _RULES = """convolution factorising fourier fourier_long fourier_passes gathering joining moving running scattering
+        sorting window_work windows""".split()
     __getattr__ = later(__name__, _RULES)

@@ -1,7 +1,7 @@
 """Kernels that factorise small matrices, or solve with them: one after another, on all threads.
 
-Knows the interface of a target. Larger matrices, and complex ones, are left to the implementation, which calls LAPACK:
-it has no time to spare for each call on matrices of a few rows.
+Knows the interface of a target. Larger matrices, and complex ones, are left to LAPACK, which has no time to spare for
+each call on matrices of a few rows.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from functad.primitives.loops.kernel_text import KernelText, total
 from functad.primitives.loops.text import cast
 
 
-def small_or_numpy(small: Callable[..., None], function: Callable[..., Any]) -> Loops:
-    """The lowering of an operation whose first operand holds matrices: a kernel for small ones, else its function."""
-    return Loops(partial(_small_or_numpy, small, function))
+def small_or(small: Callable[..., None], other: Callable[..., None]) -> Loops:
+    """The lowering of an operation whose first operand holds matrices: a kernel for small ones, else another rule."""
+    return Loops(partial(_small_or, small, other))
 
 
-def _small_or_numpy(
+def _small_or(
     small: Callable[..., None],
-    function: Callable[..., Any],
+    other: Callable[..., None],
     target: Any,
     ins: Sequence[Any],
     outs: Sequence[Any],
@@ -35,7 +35,7 @@ def _small_or_numpy(
     if kind_of(a.dtype) != "c" and max(a.shape[-2:]) <= machine_model.SMALL_MATRIX and all(b.size for b in outs):
         small(target, ins, outs, **params)
     else:
-        target.call(function, ins, outs, **params)
+        other(target, ins, outs, **params)
 
 
 def _kernel(

@@ -32,6 +32,7 @@ from functad.backends.cpu.compile.loader import PREFIX, archive
 from functad.backends.cpu.compile.target import emitted, kept_machine, run_passes, target_machine
 from functad.backends.cpu.kernels.arguments import Argument, Count, Number, Shifted
 from functad.backends.cpu.products import in_kernels_numba as in_kernels_numba
+from functad.backends.cpu.products import routines_numba as routines_numba
 from functad.backends.cpu.scalars import elementary_numba as elementary_numba
 from functad.backends.cpu.scalars import integers_numba as integers_numba
 from functad.backends.cpu.scalars import interrupts_numba as interrupts_numba

@@ -21,6 +21,7 @@ from functad.backends.cpu.kernels.numbers_apart import numbers_apart, numbers_of
 from functad.backends.cpu.kernels.polls import with_polls
 from functad.backends.cpu.kernels.small_loops import cost_of_nest, cost_of_steps, step_cost, touched_by
 from functad.backends.cpu.products import in_kernels as gemm_scalars
+from functad.backends.cpu.products import routines
 from functad.backends.cpu.products.gemm import by_rows
 from functad.backends.cpu.scalars import complex as complex_scalars
 from functad.backends.cpu.scalars import elementary as scalars
@@ -47,9 +48,10 @@ from functad.lowering.steps import (
 )
 from functad.pretty import escaped
 
+_MODULES = (complex_scalars, exact_scalars, special_scalars, gemm_scalars, routines, interrupts, squares, scalars)
 VOCABULARY = {
     name: module.__name__
-    for module in (complex_scalars, exact_scalars, special_scalars, gemm_scalars, interrupts, squares, scalars)
+    for module in _MODULES
     for name, value in vars(module).items()
     if callable(value) and not name.startswith("_") and value.__module__.startswith("functad.")
 }

@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from functad import machine_model
+from functad.backends.cpu.products.routines import WORDS
 from functad.backends.cpu.scalars import complex as complex_scalars
 from functad.backends.cpu.scalars import special as special_scalars
 from functad.backends.cpu.scalars.user_functions import is_user_function
@@ -35,6 +36,7 @@ _SLOW = {"remainder"} | {
     for name, value in vars(module).items()
     if getattr(value, "__module__", "") == module.__name__
 }
+_ROUTINES = {word.__name__ for word in WORDS}
 
 
 class Polled(NamedTuple):
@@ -189,13 +191,15 @@ class _PollWriter:
 
 
 def _work(line: str) -> int:
-    """A line is one line, and each call another, of some functions many."""
+    """A line is one line, and each call another, of some functions many, of LAPACK most."""
     if not line or line.startswith("#"):
         return 0
     if "(" not in line:
         return 1
-    slow = sum(word in _SLOW or is_user_function(word) for word in _CALLED.findall(line))
-    return 1 + line.count("(") + machine_model.SLOW_WORK * slow
+    called = _CALLED.findall(line)
+    slow = sum(word in _SLOW or is_user_function(word) for word in called)
+    routines = sum(word in _ROUTINES for word in called)
+    return 1 + line.count("(") + machine_model.SLOW_WORK * slow + machine_model.ROUTINE_WORK * routines
 
 
 def _depth(line: str) -> int:

@@ -23,6 +23,7 @@ from functad.backends.cpu.runtime.pool import address_of
 from functad.backends.cpu.runtime.tape import runtime
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError
+from functad.system import lapack
 from functad.system.blas_library import Blas, library_at, numpys_blas
 
 KINDS = {np.dtype(t): i for i, t in enumerate((np.float32, np.float64, np.complex64, np.complex128))}
@@ -74,9 +75,30 @@ def handle(dtype: Any) -> int:
 
 
 def named_handle(name: str) -> int:
-    """The address behind a buffer of `Target.blas`, by its name."""
-    dtype = name.removeprefix("places_")
-    return handle(dtype) if dtype == name else int(gemm_table.places_handle(np.dtype(dtype)).ctypes.data)
+    """The address behind a buffer of `Target.blas` or `Target.lapack`, by its name."""
+    what, _, dtype = name.rpartition("_")
+    if not what:
+        return handle(dtype)
+    found = gemm_table.places_handle(np.dtype(dtype)) if what == "places" else _handle_of_routine(what, np.dtype(dtype))
+    return int(found.ctypes.data)
+
+
+def has_routine(name: str, dtype: Any) -> bool:
+    """Whether compiled code can call a routine of LAPACK, such as `getrf`, for a dtype.
+
+    It must be in the library that multiplies, whose number of threads compiled code sets.
+    """
+    numpys = numpys_blas()
+    return numpys is not None and numpys.path == blas().path and lapack.has(name, dtype)
+
+
+@cache
+def _handle_of_routine(name: str, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    _let_tapes_set_threads(blas())
+    address = lapack.address(name, dtype)
+    if not address:
+        raise lapack.missing(name, dtype)
+    return np.array([address], np.int64)
 
 
 def handle_for(dtype: Any, m: int, n: int, k: int, *, ta: bool, tb: bool, ldb: int, ldc: int) -> tuple[int, bool]:
@@ -138,14 +160,17 @@ def _handle_of_library(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     chosen = blas()
     if not chosen.is_library:
         return _new_handle(dtype, _own_kernel(dtype)["gemm"], 0)
-    library = ctypes.CDLL(chosen.path)
-    if chosen.set_threads:
-        words = runtime().pool.words
-        words[w.BLAS_GET] = address_of(getattr(library, chosen.get_threads))
-        words[w.BLAS_SET] = address_of(getattr(library, chosen.set_threads))
-    function = address_of(getattr(library, chosen.symbols[KINDS[dtype]]))
+    _let_tapes_set_threads(chosen)
+    function = address_of(getattr(ctypes.CDLL(chosen.path), chosen.symbols[KINDS[dtype]]))
     direct = machine_model.OPENBLAS_DIRECT if _is_direct(dtype) else 0
     return _new_handle(dtype, runtime().addresses["gemm"], function, direct)
+
+
+def _let_tapes_set_threads(chosen: Blas) -> None:
+    if chosen.set_threads:
+        library, words = ctypes.CDLL(chosen.path), runtime().pool.words
+        words[w.BLAS_GET] = address_of(getattr(library, chosen.get_threads))
+        words[w.BLAS_SET] = address_of(getattr(library, chosen.set_threads))
 
 
 def _new_handle(dtype: np.dtype[Any], entry: int, function: int, direct: int = 0) -> np.ndarray[Any, Any]:
