@@ -126,7 +126,12 @@ class Sharding:
 
 
 class SingleDeviceSharding(Sharding):
-    """An array that lies on one device as a whole, as all do."""
+    """An array that lies on one device as a whole, as all do.
+
+    >>> import functad, functad.numpy as jnp
+    >>> isinstance(jnp.ones(3).sharding, functad.sharding.SingleDeviceSharding)
+    True
+    """
 
     def __init__(self, device: Device = CPU, *, memory_kind: str | None = None) -> None:
         self.device = devices_named(device, "SingleDeviceSharding")[0]
@@ -157,7 +162,12 @@ def check_device(wanted: Any, where: str) -> None:
 
 
 class AxisType(enum.Enum):
-    """How the layout along an axis of a mesh is decided; on one device it makes no difference."""
+    """How the layout along an axis of a mesh is decided; on one device it makes no difference.
+
+    >>> import functad
+    >>> functad.make_mesh((1,), ("i",), axis_types=(functad.sharding.AxisType.Auto,)).axis_types
+    (Auto,)
+    """
 
     Auto = enum.auto()
     Explicit = enum.auto()
