@@ -21,6 +21,11 @@ class Device:
 
     platform: "cpu" or "gpu". id: its number among those of its kind. device_kind: what it is. backend: what compiles
     for it, None for what is configured.
+
+    >>> import functad
+    >>> device = functad.devices()[0]
+    >>> device.platform, device.id
+    ('cpu', 0)
     """
 
     backend: str | None = None
@@ -99,7 +104,13 @@ def device_named(wanted: Any, where: str) -> Device | None:
 
 
 class Sharding:
-    """How an array is laid out over devices: as a whole on one, whatever its kind."""
+    """How an array is laid out over devices: as a whole on one, whatever its kind.
+
+    >>> import functad, functad.numpy as jnp
+    >>> layout = jnp.ones(3).sharding
+    >>> isinstance(layout, functad.sharding.Sharding), layout.is_fully_replicated
+    (True, True)
+    """
 
     memory_kind = "device"
     num_devices = 1

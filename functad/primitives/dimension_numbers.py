@@ -67,6 +67,12 @@ class GatherScatterMode(enum.Enum):
     CLIP: it is moved until it fits.
     FILL_OR_DROP: a gather fills it (NaN, the lowest or highest integer), a scatter leaves it out.
     PROMISE_IN_BOUNDS: the caller promises that there is none.
+
+    >>> import functad.numpy as jnp
+    >>> from functad import lax
+    >>> rows = lax.GatherDimensionNumbers(offset_dims=(), collapsed_slice_dims=(0,), start_index_map=(0,))
+    >>> lax.gather(jnp.arange(3.), jnp.array([[7]]), rows, (1,), mode=lax.GatherScatterMode.CLIP).tolist()
+    [2.0]
     """
 
     CLIP = enum.auto()
