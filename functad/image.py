@@ -26,6 +26,10 @@ class ResizeMethod(enum.Enum):
     NEAREST: the nearest pixel. LINEAR: of two neighbours along each axis. CUBIC: of four, by Keys' kernel;
     CUBIC_PYTORCH: the same, but without antialiasing by OpenCV's kernel, with edges repeated, as PyTorch does.
     LANCZOS3, LANCZOS5: of six and ten. AREA: the mean of what a new pixel covers.
+
+    >>> import functad, functad.numpy as jnp
+    >>> functad.image.resize(jnp.arange(4.), (2,), functad.image.ResizeMethod.AREA).tolist()
+    [0.5, 2.5]
     """
 
     NEAREST = 0

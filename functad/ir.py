@@ -56,7 +56,13 @@ UNKNOWN = Unknown(-1)
 
 
 class Aval:
-    """What is known of an array before it has a value: shape, dtype, and whether the dtype is weak."""
+    """What is known of an array before it has a value: shape, dtype, and whether the dtype is weak.
+
+    >>> import functad, numpy as np
+    >>> aval = functad.core.ShapedArray((2, 3), np.dtype("float32"))
+    >>> aval.shape, aval.ndim, aval.size, aval.str_short()
+    ((2, 3), 2, 6, 'f32[2,3]')
+    """
 
     __slots__ = ("dtype", "shape", "weak_type")
 
@@ -113,7 +119,13 @@ class Aval:
 
 
 class Var:
-    """A variable: assigned once, compared by identity, named only when printed."""
+    """A variable: assigned once, compared by identity, named only when printed.
+
+    >>> import functad
+    >>> (var,) = functad.make_jaxpr(lambda x: -x)(1.).invars
+    >>> isinstance(var, functad.core.Var), var.aval.str_short()
+    (True, 'f32[]')
+    """
 
     __slots__ = ("aval",)
 
@@ -125,7 +137,13 @@ class Var:
 
 
 class Literal:
-    """A scalar constant written in place."""
+    """A scalar constant written in place.
+
+    >>> import functad
+    >>> (eqn,) = functad.make_jaxpr(lambda x: x * 2.)(1.).eqns
+    >>> eqn.invars[1], float(eqn.invars[1].val)
+    (2.0:f32[], 2.0)
+    """
 
     __slots__ = ("aval", "value")
 
@@ -191,7 +209,13 @@ class Source:
 
 
 class Eqn:
-    """One equation: `outvars = primitive[params] invars`."""
+    """One equation: `outvars = primitive[params] invars`.
+
+    >>> import functad, functad.numpy as jnp
+    >>> (eqn,) = functad.make_jaxpr(lambda x: jnp.sum(x))(jnp.ones(3)).eqns
+    >>> eqn, eqn.primitive, eqn.params
+    (b:f32[] = reduce_sum[axes=(0,)] a, reduce_sum, {'axes': (0,)})
+    """
 
     __slots__ = ("invars", "outvars", "params", "primitive", "source")
 
@@ -577,13 +601,26 @@ class Placeholder:
 
 
 class Zero(Placeholder):
-    """A tangent or cotangent known to be zero, never materialised unless somebody asks."""
+    """A tangent or cotangent known to be zero, never materialised unless somebody asks.
+
+    >>> import functad
+    >>> from functad.interpreters import ad
+    >>> zero = ad.Zero(functad.typeof(2.))
+    >>> float(ad.instantiate_zeros(zero))
+    0.0
+    """
 
     __slots__ = ()
 
 
 class UndefinedPrimal(Placeholder):
-    """Stands in a transpose rule for an argument in which the operation is linear."""
+    """Stands in a transpose rule for an argument in which the operation is linear.
+
+    >>> import functad, functad.numpy as jnp
+    >>> from functad.interpreters import ad
+    >>> ad.primitive_transposes[functad.lax.neg_p](jnp.ones(2), ad.UndefinedPrimal(functad.typeof(jnp.ones(2))))
+    [Array([-1., -1.], dtype=float32)]
+    """
 
     __slots__ = ()
 

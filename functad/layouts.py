@@ -21,6 +21,11 @@ class Device:
 
     platform: "cpu" or "gpu". id: its number among those of its kind. device_kind: what it is. backend: what compiles
     for it, None for what is configured.
+
+    >>> import functad
+    >>> device = functad.devices()[0]
+    >>> device.platform, device.id
+    ('cpu', 0)
     """
 
     backend: str | None = None
@@ -99,7 +104,13 @@ def device_named(wanted: Any, where: str) -> Device | None:
 
 
 class Sharding:
-    """How an array is laid out over devices: as a whole on one, whatever its kind."""
+    """How an array is laid out over devices: as a whole on one, whatever its kind.
+
+    >>> import functad, functad.numpy as jnp
+    >>> layout = jnp.ones(3).sharding
+    >>> isinstance(layout, functad.sharding.Sharding), layout.is_fully_replicated
+    (True, True)
+    """
 
     memory_kind = "device"
     num_devices = 1
@@ -126,7 +137,12 @@ class Sharding:
 
 
 class SingleDeviceSharding(Sharding):
-    """An array that lies on one device as a whole, as all do."""
+    """An array that lies on one device as a whole, as all do.
+
+    >>> import functad, functad.numpy as jnp
+    >>> isinstance(jnp.ones(3).sharding, functad.sharding.SingleDeviceSharding)
+    True
+    """
 
     def __init__(self, device: Device = CPU, *, memory_kind: str | None = None) -> None:
         self.device = devices_named(device, "SingleDeviceSharding")[0]
@@ -157,7 +173,12 @@ def check_device(wanted: Any, where: str) -> None:
 
 
 class AxisType(enum.Enum):
-    """How the layout along an axis of a mesh is decided; on one device it makes no difference."""
+    """How the layout along an axis of a mesh is decided; on one device it makes no difference.
+
+    >>> import functad
+    >>> functad.make_mesh((1,), ("i",), axis_types=(functad.sharding.AxisType.Auto,)).axis_types
+    (Auto,)
+    """
 
     Auto = enum.auto()
     Explicit = enum.auto()

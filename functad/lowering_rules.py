@@ -48,6 +48,15 @@ class Indexed(Record):
     free: it is index arithmetic and nothing else, so it is done wherever the result is used.
     same_memory: it keeps the row-major order of the elements, so the result can be the operand's memory.
     once: it reads no element twice, so what it reads can as well be computed there.
+
+    >>> import functad, functad.numpy as jnp
+    >>> from functad.extend.core import Primitive
+    >>> from functad.interpreters import mlir
+    >>> flip_p = Primitive("flip")
+    >>> _ = flip_p.def_abstract_eval(lambda x: x)
+    >>> mlir.register_lowering(flip_p, Indexed(lambda context, index: context.read(0, (3 - index[0],))))
+    >>> functad.jit(lambda x: flip_p.bind(2 * x))(jnp.arange(4.))
+    Array([6., 4., 2., 0.], dtype=float32)
     """
 
     rule: Callable[..., str]
@@ -62,7 +71,17 @@ class Indexed(Record):
 
 
 class Reduction(Record):
-    """A reduction over `params["axes"]`: `kind` is sum, prod, max, min, and, or, xor."""
+    """A reduction over `params["axes"]`: `kind` is sum, prod, max, min, and, or, xor.
+
+    >>> import functad, functad.numpy as jnp
+    >>> from functad.extend.core import Primitive
+    >>> from functad.interpreters import mlir
+    >>> largest_p = Primitive("largest")
+    >>> _ = largest_p.def_abstract_eval(lambda x, *, axes: functad.core.ShapedArray((), x.dtype))
+    >>> mlir.register_lowering(largest_p, Reduction("max"))
+    >>> functad.jit(lambda x: largest_p.bind(x, axes=(0,)))(jnp.arange(4.))
+    Array(3., dtype=float32)
+    """
 
     kind: str
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import re
 
 import pytest
 from test_readme import equations_without_a_line
 
 from tests import notebooks
 
+LOOKS = re.compile(r"<(?:style|script)>.*?</(?:style|script)>", re.DOTALL)
 PATHS = sorted(notebooks.FOLDER.glob("*.ipynb"))
 WITH_EXERCISES = ("02", "03", "04", "05")
 
@@ -34,11 +36,18 @@ def test_a_notebook_shows_what_is_committed(path):
         assert without_digits(notebooks.text_of(new["outputs"])) == without_digits(notebooks.text_of(old["outputs"])), (
             f"{source}\n`python -m tests.notebooks {path.name}` writes what cells show"
         )
+        assert looks_of(new["outputs"]) == looks_of(old["outputs"]), source
     solutions = notebooks.solutions(notebook)
     assert len(solutions) >= 2 or path.name[:2] not in WITH_EXERCISES
     for code in solutions:
         assert "assert" in code
         exec(code, namespace)
+
+
+def looks_of(outputs):
+    """The styles and scripts of what cells show as HTML: an old one may lack what the text speaks of."""
+    shown = ("".join(o.get("data", {}).get("text/html", "")) for o in outputs)
+    return [LOOKS.findall(text) for text in shown]
 
 
 def without_digits(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import functools
 import importlib
 import inspect
 import pkgutil
@@ -58,8 +59,8 @@ def test_the_training_loop_lists_public_names_and_explains_others():
 
 # Functions that decide nothing here, that read files which may not be there, or whose example stands in another's.
 WITHOUT_EXAMPLE = set(
-    "add_jaxvals add_tangents check_tracer_leaks checking_leaks default_device default_matmul_precision "
-    "default_prng_impl defbilinear evaluator explain_cache_misses imdb merge_linear_aux mnist rt_polarity shakespeare "
+    "add_jaxvals add_tangents check_tracer_leaks checking_leaks default_matmul_precision "
+    "default_prng_impl defbilinear explain_cache_misses imdb merge_linear_aux mnist rt_polarity shakespeare "
     "threefry_partitionable training_step transfer_guard".split()
 )
 
@@ -70,6 +71,29 @@ def test_public_functions_show_how_they_are_called():
     shown = [n for n, f in found.items() if isinstance(f, types.FunctionType) and ">>>" in (inspect.getdoc(f) or "")]
     missing = {n for n, f in found.items() if isinstance(f, types.FunctionType)} - set(shown)
     assert len(shown) > 1000 and missing == WITHOUT_EXAMPLE, missing ^ WITHOUT_EXAMPLE
+
+
+# Names of JAX's that mean little here, types that are only asked for, and errors that need a GPU, or a fault.
+CLASSES_WITHOUT_EXAMPLE = set(
+    "CompilationError CopyError CustomVJPPrimal DebugInfo DeviceError DeviceFaultError DropVar EigImplementation "
+    "EighImplementation Epoch ErrorCategory MaskError MissingDataError NestingError RaggedDotDimensionNumbers Residual "
+    "Run StoreException SymbolicZero TooLargeError Trace TraceTag Tracer TracerError UnsupportedNumpyError "
+    "WideningWarning WrappedFun".split()
+)
+
+
+def test_public_classes_show_how_they_are_met():
+    named = {public: getattr(module, public) for module in MODULES.values() for public in dir(module)}
+    named |= {public: getattr(functad.train, public) for public in functad.train.__all__}
+    found = {c for c in named.values() if isinstance(c, type) and c.__module__.startswith("functad")}
+
+    def shows(kind):
+        kinds = (types.FunctionType, property, functools.cached_property)
+        methods = [value for name, value in vars(kind).items() if not name.startswith("_") and isinstance(value, kinds)]
+        return any(">>>" in (value.__doc__ or "") for value in (kind, *methods))
+
+    without = {c.__name__ for c in found if not shows(c)}
+    assert len(found) > 120 and without == CLASSES_WITHOUT_EXAMPLE, without ^ CLASSES_WITHOUT_EXAMPLE
 
 
 @pytest.mark.parametrize("name", MODULES)

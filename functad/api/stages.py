@@ -26,7 +26,15 @@ from functad.tree_util import PyTreeDef, tree_flatten, tree_unflatten
 
 
 class Traced:
-    """A function traced for one signature: `.jaxpr`, `.out_info`, `.lower()`."""
+    """A function traced for one signature: `.jaxpr`, `.out_info`, `.lower()`.
+
+    >>> import functad, functad.numpy as jnp
+    >>> traced = functad.jit(lambda x: jnp.sin(x)).trace(jnp.zeros(2))
+    >>> traced.jaxpr
+    { lambda ; a:f32[2]. let b:f32[2] = sin a in (b,) }
+    >>> traced.out_info.shape, traced.lower().compile()(jnp.zeros(2))
+    ((2,), Array([0., 0.], dtype=float32))
+    """
 
     def __init__(
         self,
@@ -136,7 +144,13 @@ class Lowered:
 
 
 class Compiled:
-    """An executable for one signature; called like the function, without its static arguments."""
+    """An executable for one signature; called like the function, without its static arguments.
+
+    >>> import functad, functad.numpy as jnp
+    >>> compiled = functad.jit(lambda x: x * 2).lower(jnp.ones(3)).compile()
+    >>> compiled(jnp.arange(3.))
+    Array([0., 2., 4.], dtype=float32)
+    """
 
     def __init__(self, traced: Traced) -> None:
         self._traced = traced

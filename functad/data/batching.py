@@ -77,7 +77,13 @@ class Items:
 
 
 class Batches:
-    """What `batches` returns; may be iterated over several times."""
+    """What `batches` returns; may be iterated over several times.
+
+    >>> import functad, numpy as np
+    >>> found = functad.data.batches(np.arange(5), 2)
+    >>> len(found), [len(batch) for batch in found], found[1].tolist()
+    (3, [2, 2, 1], [2, 3])
+    """
 
     def __init__(self, items: Items, order: np.ndarray | None, drop_remainder: bool) -> None:
         self._items = items

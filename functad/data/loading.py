@@ -24,7 +24,12 @@ _LAST = ("keep", "drop", "pad")
 
 
 class Position(NamedTuple):
-    """Where a loader is: in the epoch of this number, counted from 0, so many batches have been given."""
+    """Where a loader is: in the epoch of this number, counted from 0, so many batches have been given.
+
+    >>> import functad, numpy as np
+    >>> functad.data.loader(np.arange(5), 2, position=functad.data.Position(epoch=3, batch=1)).position
+    Position(epoch=3, batch=1)
+    """
 
     epoch: Any = 0
     batch: Any = 0
@@ -80,6 +85,11 @@ class DataLoader:
 
     Attributes:
         position: the `Position` behind the batch that was given last.
+
+    >>> import functad, numpy as np
+    >>> found = functad.data.loader(np.arange(5), 2)
+    >>> [batch.tolist() for batch in found], len(found), found.position
+    ([[0, 1], [2, 3], [4]], 3, Position(epoch=1, batch=0))
     """
 
     def __init__(self, items: Items, key: Any, last: str, prefetch: int, position: Sequence[Any]) -> None:

@@ -87,7 +87,13 @@ class EighImplementation(enum.Enum):
 
 
 class SvdAlgorithm(enum.Enum):
-    """How JAX computes singular values; here it is always LAPACK's divide and conquer."""
+    """How JAX computes singular values; here it is always LAPACK's divide and conquer.
+
+    >>> import functad.numpy as jnp
+    >>> from functad import lax
+    >>> lax.linalg.svd(2 * jnp.eye(2), algorithm=lax.linalg.SvdAlgorithm.QR)[1].tolist()
+    [2.0, 2.0]
+    """
 
     DEFAULT = "default"
     QR = "QR"

@@ -30,6 +30,11 @@ class KeyValueCache(NamedTuple):
     Attributes:
         keys, values: of shape (batch, steps, heads, extent), zeros from step `length` on.
         length: how many steps there are, an int32 scalar.
+
+    >>> import functad, functad.numpy as jnp
+    >>> cache = functad.nn.KeyValueCache(jnp.zeros((1, 8, 2, 4)), jnp.zeros((1, 8, 2, 4)), jnp.int32(0))
+    >>> cache._replace(length=cache.length + 1).length
+    Array(1, dtype=int32)
     """
 
     keys: Any

@@ -36,6 +36,11 @@ class LayerSummary(NamedTuple):
         nbytes: the bytes that these take.
         flops: the floating-point operations of its kernels, those of its parts included:
             `jit(apply).lower(…).cost.flops`.
+
+    >>> import functad, functad.numpy as jnp
+    >>> (whole, *_) = functad.nn.summary(functad.nn.Dense(4), jnp.ones((2, 3))).layers
+    >>> whole.params, whole.nbytes, whole.output.shape
+    (16, 64, (2, 4))
     """
 
     path: str
@@ -54,6 +59,10 @@ class NetworkSummary:
     Attributes:
         layers: a `LayerSummary` for the network itself, and then for its layers in the order in which they are applied,
             each before its parts.
+
+    >>> import functad, functad.numpy as jnp
+    >>> functad.nn.summary(functad.nn.Dense(4), jnp.ones((2, 3))).total.params
+    16
     """
 
     def __init__(self, layers: Sequence[LayerSummary]) -> None:

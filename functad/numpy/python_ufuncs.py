@@ -29,6 +29,11 @@ class ufunc:  # noqa: N801 - NumPy's name
         func: of `nin` scalars, with `nout` results; all that it calls must be traceable.
         identity: what changes nothing; of what there are none of is this.
         call, reduce, accumulate, at, reduceat: use these instead of what follows from `func`.
+
+    >>> import functad.numpy as jnp
+    >>> larger = jnp.frompyfunc(lambda x, y: jnp.where(x > y, x, y), nin=2, nout=1)
+    >>> larger(jnp.array([1, 5]), 3).tolist(), larger.reduce(jnp.array([4, 9, 2])).tolist()
+    ([3, 5], 9)
     """
 
     reduce: Callable[..., Any]

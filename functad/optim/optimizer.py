@@ -44,6 +44,10 @@ class SearchingOptimizer(Optimizer):
     """An optimizer that computes the loss at several places: what links of a line search are, and chains of them.
 
     Its `update` takes keywords more; see `scale_by_zoom_linesearch`.
+
+    >>> import functad
+    >>> isinstance(functad.optim.lbfgs(), functad.optim.SearchingOptimizer)
+    True
     """
 
     __slots__ = ()
@@ -55,6 +59,12 @@ class TableRows(NamedTuple):
     Attributes:
         indices: int32 of shape (n,), each row at most once; those beyond the table are no rows.
         values: of shape (n, …), a row for each index.
+
+    >>> import functad.numpy as jnp
+    >>> from functad.optim import TableRows
+    >>> rows = TableRows(jnp.array([4, 1]), jnp.ones((2, 3)))
+    >>> rows.values.shape
+    (2, 3)
     """
 
     indices: Any

@@ -353,7 +353,12 @@ sign_p = unary(
 
 
 class RoundingMethod(enum.IntEnum):
-    """Where `round` takes a number half-way between two integers."""
+    """Where `round` takes a number half-way between two integers.
+
+    >>> from functad import lax
+    >>> [float(lax.round(2.5, method)) for method in lax.RoundingMethod]
+    [3.0, 2.0]
+    """
 
     AWAY_FROM_ZERO = 0
     TO_NEAREST_EVEN = 1

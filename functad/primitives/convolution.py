@@ -40,6 +40,10 @@ class ConvDimensionNumbers(NamedTuple):
     lhs_spec: (batch, feature, *spatial) axes of the input
     rhs_spec: (out feature, in feature, *spatial) axes of the kernel
     out_spec: (batch, feature, *spatial) axes of the result
+
+    >>> from functad import lax
+    >>> lax.conv_dimension_numbers((1, 8, 8, 3), (3, 3, 3, 4), ("NHWC", "HWIO", "NHWC")).lhs_spec
+    (0, 3, 1, 2)
     """
 
     lhs_spec: tuple[int, ...]

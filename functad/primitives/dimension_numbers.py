@@ -23,6 +23,12 @@ class GatherDimensionNumbers(NamedTuple):
     collapsed_slice_dims: the axes of the operand, of slice size 1, that the result lacks
     start_index_map: the axis of the operand that each component of an index vector counts along
     operand_batching_dims, start_indices_batching_dims: axes of operand and indices that are paired
+
+    >>> import functad.numpy as jnp
+    >>> from functad import lax
+    >>> rows = lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))
+    >>> lax.gather(jnp.arange(6.).reshape(3, 2), jnp.array([[2], [0]]), rows, (1, 2)).tolist()
+    [[4.0, 5.0], [0.0, 1.0]]
     """
 
     offset_dims: Dims
@@ -39,6 +45,13 @@ class ScatterDimensionNumbers(NamedTuple):
     inserted_window_dims: the axes of the operand, of slice size 1, that the updates lack
     scatter_dims_to_operand_dims: the axis of the operand that each component of an index vector counts along
     operand_batching_dims, scatter_indices_batching_dims: axes of operand and indices that are paired
+
+    >>> import functad.numpy as jnp
+    >>> from functad import lax
+    >>> rows = lax.ScatterDimensionNumbers(
+    ...     update_window_dims=(1,), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
+    >>> lax.scatter_add(jnp.zeros((3, 2)), jnp.array([[2]]), jnp.ones((1, 2)), rows).tolist()
+    [[0.0, 0.0], [0.0, 0.0], [1.0, 1.0]]
     """
 
     update_window_dims: Dims
@@ -54,6 +67,12 @@ class GatherScatterMode(enum.Enum):
     CLIP: it is moved until it fits.
     FILL_OR_DROP: a gather fills it (NaN, the lowest or highest integer), a scatter leaves it out.
     PROMISE_IN_BOUNDS: the caller promises that there is none.
+
+    >>> import functad.numpy as jnp
+    >>> from functad import lax
+    >>> rows = lax.GatherDimensionNumbers(offset_dims=(), collapsed_slice_dims=(0,), start_index_map=(0,))
+    >>> lax.gather(jnp.arange(3.), jnp.array([[7]]), rows, (1,), mode=lax.GatherScatterMode.CLIP).tolist()
+    [2.0]
     """
 
     CLIP = enum.auto()

@@ -31,7 +31,13 @@ from functad.tracing import bind
 
 
 class FftType(enum.IntEnum):
-    """Which transform: Σ x_n e^(−2πi kn/N), its inverse, or these between real arrays and half spectra."""
+    """Which transform: Σ x_n e^(−2πi kn/N), its inverse, or these between real arrays and half spectra.
+
+    >>> import functad.numpy as jnp
+    >>> from functad import lax
+    >>> lax.fft(jnp.ones(4), lax.FftType.RFFT, (4,)).shape
+    (3,)
+    """
 
     FFT = 0
     IFFT = 1

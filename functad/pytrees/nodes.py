@@ -14,7 +14,13 @@ from functad.records import Record
 
 
 class SequenceKey(Record):
-    """The key of a child of a tuple or list: its index."""
+    """The key of a child of a tuple or list: its index.
+
+    >>> import functad
+    >>> [((key,), _)] = functad.tree_util.tree_leaves_with_path([7.])
+    >>> key, key.idx, str(key)
+    (SequenceKey(idx=0), 0, '[0]')
+    """
 
     idx: int
 
@@ -23,7 +29,13 @@ class SequenceKey(Record):
 
 
 class DictKey(Record):
-    """The key of a child of a dict."""
+    """The key of a child of a dict.
+
+    >>> import functad
+    >>> [((key,), _)] = functad.tree_util.tree_leaves_with_path({"w": 7.})
+    >>> key, key.key, str(key)
+    (DictKey(key='w'), 'w', "['w']")
+    """
 
     key: Hashable
 
@@ -32,7 +44,16 @@ class DictKey(Record):
 
 
 class GetAttrKey(Record):
-    """The key of a child that is an attribute, as in a namedtuple or a dataclass."""
+    """The key of a child that is an attribute, as in a namedtuple or a dataclass.
+
+    >>> import functad
+    >>> from typing import NamedTuple
+    >>> class Layer(NamedTuple):
+    ...     w: float
+    >>> [((key,), _)] = functad.tree_util.tree_leaves_with_path(Layer(7.))
+    >>> key, key.name, str(key)
+    (GetAttrKey(name='w'), 'w', '.w')
+    """
 
     name: str
 
@@ -41,7 +62,12 @@ class GetAttrKey(Record):
 
 
 class FlattenedIndexKey(Record):
-    """The key of a child of a class that was registered without keys: its index among the children."""
+    """The key of a child of a class that was registered without keys: its index among the children.
+
+    >>> from functad.tree_util import FlattenedIndexKey
+    >>> str(FlattenedIndexKey(2))
+    '[<flat index 2>]'
+    """
 
     key: int
 

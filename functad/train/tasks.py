@@ -13,7 +13,14 @@ from functad import numpy as jnp
 
 
 class Dataset(NamedTuple):
-    """Inputs and their classes: inputs of shape (n, …), labels int32 of shape (n,)."""
+    """Inputs and their classes: inputs of shape (n, …), labels int32 of shape (n,).
+
+    >>> import numpy as np
+    >>> from functad.train import Dataset
+    >>> data = Dataset(np.zeros((10, 28, 28, 1), np.float32), np.zeros(10, np.int32))
+    >>> data.inputs.shape
+    (10, 28, 28, 1)
+    """
 
     inputs: Any
     labels: Any
