@@ -104,7 +104,8 @@ _LOOKS = """
   overflow-wrap: anywhere; }
 .fs-reads { margin: .3rem 0 .6rem; padding: 0; list-style: none; opacity: .8; }
 .fs-result { margin: .5rem 0; overflow-x: auto; } .fs-result p { margin-bottom: .3rem; }
-.fs-spoils { color: #d0006f; } @media (prefers-color-scheme: dark) { .fs-spoils { color: #ff6fb5; } }
+.fs-spoils { color: #d0006f; }
+@media (prefers-color-scheme: dark) { .fs-spoils { color: #ff6fb5; } .fs-bar input { accent-color: #7ab5f5; } }
 """
 _SCRIPT = """
 (() => { for (const root of document.querySelectorAll('.fs:not([data-live])')) {
