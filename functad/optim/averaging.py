@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from functad import lax
 from functad import numpy as jnp
+from functad.errors import ArgumentError
 from functad.optim.adaptive import correction
 from functad.optim.gradients import check_state, widened
 from functad.optim.optimizer import Optimizer, check_int, check_number, check_optimizer, map_leaves
@@ -97,7 +98,7 @@ def MultiSteps(opt: Optimizer, every_k_schedule: int) -> Optimizer:
     [-0.]
     [-2.]
     """
-    check_optimizer(opt, "MultiSteps")
+    check_optimizer(opt, "MultiSteps: opt")
     check_int(every_k_schedule, "MultiSteps: every_k_schedule", low=1)
 
     def init(params: Any) -> MultiStepsState:
@@ -136,7 +137,7 @@ def apply_if_finite(inner: Optimizer, max_consecutive_errors: int) -> Optimizer:
     >>> update, state.total_notfinite
     (Array([0.], dtype=float32), Array(1, dtype=int32))
     """
-    check_optimizer(inner, "apply_if_finite")
+    check_optimizer(inner, "apply_if_finite: inner")
     check_int(max_consecutive_errors, "apply_if_finite: max_consecutive_errors", low=0)
 
     def init(params: Any) -> ApplyIfFiniteState:
@@ -198,6 +199,7 @@ def averaged(mean: Average, params: Any, decay: float | None = None) -> Average:
     >>> averaged(mean, jnp.array([8.]), decay=0.75).params
     Array([5.], dtype=float32)
     """
+    _check_made_by(mean, Average, "averaged: the mean", "average(params)")
     if decay is not None:
         check_number(decay, "averaged: decay", low=0.0, high=1.0)
     count = mean.count + 1
@@ -239,6 +241,7 @@ def unscaled(grads: Any, factor: LossScale) -> Any:
     >>> unscaled(jnp.array([8., 16.], "float16"), loss_scale(8.))
     Array([1., 2.], dtype=float32)
     """
+    _check_made_by(factor, LossScale, "unscaled: the factor", "loss_scale()")
 
     def divided(g: Any) -> Any:
         wide = widened(g)
@@ -259,6 +262,7 @@ def rescaled(factor: LossScale, grads: Any, period: int = 2000) -> LossScale:
     >>> rescaled(loss_scale(8.), jnp.array([jnp.inf])).scale
     Array(4., dtype=float32)
     """
+    _check_made_by(factor, LossScale, "rescaled: the factor", "loss_scale()")
     check_int(period, "rescaled: period", low=1)
     finite = all_finite(grads)
     steps = jnp.where(finite, factor.steps + 1, 0)
@@ -266,3 +270,12 @@ def rescaled(factor: LossScale, grads: Any, period: int = 2000) -> LossScale:
     grown = jnp.where(steps >= period, doubled, factor.scale)
     scale = lax.select(finite, grown, jnp.maximum(factor.scale / 2, 1.0))
     return LossScale(scale, jnp.where(steps >= period, 0, steps).astype("int32"))
+
+
+def _check_made_by(value: Any, kind: type, argument: str, made: str) -> None:
+    """Raise unless an argument is what a function of this file made; `load` without `like` gives plain tuples."""
+    if not isinstance(value, kind):
+        raise ArgumentError(
+            f"{argument} is of type {type(value).__name__}, not {kind.__name__}; begin with optim.{made}, and load one "
+            "with functad.io.load(path, like=...)"
+        )

@@ -74,7 +74,7 @@ def masked(inner: Optimizer, mask: ParamMask) -> Optimizer:
     >>> optimizer.update(grads, optimizer.init(grads))[0]
     {'a': Array(10., dtype=float32, weak_type=True), 'b': Array(1., dtype=float32, weak_type=True)}
     """
-    check_optimizer(inner, "masked")
+    check_optimizer(inner, "masked: inner")
 
     def chosen_of(tree: Any, like: Any) -> tuple[dict[str, Any], list[tuple[KeyPath, Any]], PyTreeDef]:
         leaves, structure = tree_flatten_with_path(tree)

@@ -112,7 +112,7 @@ def chain(*steps: Optimizer) -> Optimizer:
     Array([-0.3, -0.4], dtype=float32)
     """
     for i, step in enumerate(steps):
-        check_optimizer(step, "chain", i)
+        check_optimizer(step, f"chain: argument {i}")
 
     def init(params: Any) -> tuple[Any, ...]:
         return tuple(step.init(params) for step in steps)
@@ -191,10 +191,10 @@ def check_int(value: Any, argument: str, low: int) -> None:
         raise ArgumentError(f"{argument}={value!r:.80} must be an int of at least {low}")
 
 
-def check_optimizer(value: Any, name: str, place: int = 0) -> None:
+def check_optimizer(value: Any, argument: str) -> None:
     """Raise unless an argument is an optimizer."""
     if not isinstance(value, Optimizer):
-        raise ArgumentError(f"{name}: argument {place} is {value!r:.80}, which is no Optimizer, such as optim.sgd(0.1)")
+        raise ArgumentError(f"{argument} is {value!r:.80}, which is no Optimizer, such as optim.sgd(0.1)")
 
 
 def stateless(function: Callable[[Any, Any], Any]) -> Optimizer:

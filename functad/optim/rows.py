@@ -85,7 +85,7 @@ def lazy(inner: Optimizer) -> Optimizer:
     >>> optim.apply_updates(table, updates)[:8:3, 0].round(4)
     Array([1. , 0.9, 1. ], dtype=float32)
     """
-    check_optimizer(inner, "lazy")
+    check_optimizer(inner, "lazy: inner")
 
     def init(params: Any) -> Any:
         tables, structure = tree_flatten(params)

@@ -68,8 +68,8 @@ def fit(
         The `History`; its `params` are those after the best epoch.
 
     Raises:
-        ArgumentError: fewer items than one batch, a metric that the loss does not give, or a run that stopped within an
-            epoch of other batches or of a loss with other metrics.
+        ArgumentError: no optimizer, fewer items than one batch, a metric that the loss does not give, or a run that
+            stopped within an epoch of other batches or of a loss with other metrics.
         DataError: the file to resume from is damaged, or of another network or optimizer.
         OSError: the checkpoint cannot be written.
 

@@ -12,6 +12,7 @@ import numpy as np
 from functad import numpy as jnp
 from functad import optim
 from functad.errors import ArgumentError
+from functad.optim.optimizer import check_optimizer
 from functad.tree_util import tree_leaves, tree_map
 
 
@@ -65,10 +66,14 @@ class Epoch(NamedTuple):
 def start(params: Any, optimizer: optim.Optimizer, key: Any, state: Any = None) -> Run:
     """A run before its first step.
 
+    Raises:
+        ArgumentError: the optimizer is none, such as a function that makes one.
+
     >>> from functad import optim, random
     >>> start([1.0], optim.sgd(0.1), random.key(0)).epoch
     Array(0, dtype=int32)
     """
+    check_optimizer(optimizer, "fit: optimizer")
     return Run(params, optimizer.init(params), state, key, count(0), count(0))
 
 

@@ -63,6 +63,13 @@ def test_a_checkpoint_of_another_network_is_refused(tmp_path):
         fit(classifier(other), other.init(random.key(0), X), optim.sgd(0.1), DATA, until=1, resume=path, **OPTIONS)
 
 
+def test_a_function_that_makes_an_optimizer_is_none():
+    with pytest.raises(ArgumentError, match="fit: optimizer is <function sgd .*, which is no Optimizer"):
+        fit(
+            lambda w, batch, key: (batch @ w).sum(), jnp.ones(4), optim.sgd, X, until=1, batch_size=4, key=random.key(0)
+        )
+
+
 def test_patience_ends_a_run_that_gets_no_better():
     seen = []
     options = {**OPTIONS, "monitor": "accuracy", "patience": 2, "on_epoch": seen.append}
