@@ -97,8 +97,9 @@ def test_all_modes_draw_the_same_numbers(name: str) -> None:
     draw, keys = CLOSE[name], random.split(random.key(1), 3)
     rows = np.stack([draw(k, (40,)) for k in keys])
     mapped = functad.vmap(lambda k: draw(k, (40,)))
+    atol = 1e-5 if name == "orthogonal" else 1e-6  # NumPy factorises in double precision, kernels in the matrix's own
     for mode in (mapped, functad.jit(mapped), functad.jit(lambda keys: lax.map(lambda k: draw(k, (40,)), keys))):
-        np.testing.assert_allclose(np.asarray(mode(keys)), rows, rtol=2e-5, atol=1e-6)
+        np.testing.assert_allclose(np.asarray(mode(keys)), rows, rtol=2e-5, atol=atol)
 
 
 @pytest.mark.generated(every=8)
