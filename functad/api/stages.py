@@ -154,6 +154,7 @@ class Compiled:
 
     def __init__(self, traced: Traced) -> None:
         self._traced = traced
+        self._executables: dict[str | None, Any] = {}  # by backends: options are those at the time of compiling
         self._executable = self._executable_on(self._place(()))
         self._fast_call: FastCall | None = None  # the one used last
         self._calls: dict[Any, FastCall] = {}
@@ -210,8 +211,10 @@ class Compiled:
         return make_device_call(traced.fun_name, arguments, constants, self._executable_on(place), results, place)
 
     def _executable_on(self, place: Device | None) -> Any:
-        traced = self._traced
-        return executable(closed(traced.jaxpr), traced.donated_inputs(), backend_of(place, traced.backend))
+        traced, backend = self._traced, backend_of(place, self._traced.backend)
+        if backend not in self._executables:
+            self._executables[backend] = executable(closed(traced.jaxpr), traced.donated_inputs(), backend)
+        return self._executables[backend]
 
     def profile(self, *args: Any, **kwargs: Any) -> Any:
         """How long each kernel takes with these arguments, in µs, beside what the machine needs for it at least.
