@@ -65,7 +65,8 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
         result = _unaliased(result, values)
     if config.may_check_values:
         check_values(primitive, result)
-        return put_by_default(_as_inferred(primitive, args, params, result))
+        if config.default_device is not None:
+            return put_by_default(_as_inferred(primitive, args, params, result))
     if keys or primitive.multiple_results:
         return _as_inferred(primitive, args, params, result)
     if "weak_type" in params:
