@@ -63,10 +63,8 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
         raise
     if foreign:
         result = _unaliased(result, values)
-    if config.may_check_values:
-        check_values(primitive, result)
-        if config.default_device is not None:
-            return put_by_default(_as_inferred(primitive, args, params, result))
+    if config.may_check_values and (placed := _under_options(primitive, args, params, result)) is not None:
+        return placed
     if keys or primitive.multiple_results:
         return _as_inferred(primitive, args, params, result)
     if "weak_type" in params:
@@ -81,6 +79,14 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
     result.setflags(False)
     array._value, array._aval, array.weak_type = result, None, weak
     return array
+
+
+def _under_options(primitive: Primitive, args: Sequence[Any], params: dict[str, Any], result: Any) -> Any:
+    """The results on the default device, if there is one, else None; raises where values are checked and wrong."""
+    check_values(primitive, result)
+    if config.default_device is None:
+        return None
+    return put_by_default(_as_inferred(primitive, args, params, result))
 
 
 def _special_implementation(

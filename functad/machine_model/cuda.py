@@ -10,7 +10,7 @@ CUDA_TILE = 16
 """rows and columns of a tile in shared memory. Compared on no GPU yet: 256 threads for each."""
 
 CUDA_SHARED_BYTES = 48 << 10
-"""bytes of shared memory that every GPU gives a block of whatever kernel."""
+"""bytes of shared memory that every GPU gives a block of whatever kernel. Bound."""
 
 CUDA_FEW_POINTS = 4096
 """results that cannot keep a GPU busy with one thread for each; a block sums each then. Compared on no GPU yet."""

@@ -490,11 +490,6 @@ def test_kernels_as_plain_python_call_too(monkeypatch):
     assert len(seen.seen) == 12
 
 
-def test_cuda_refuses_calls():
-    with pytest.raises(NoRuleError, match='the CUDA backend does not have `pure_callback` yet.*backend="cpu"'):
-        _ = jit(host_sin, backend="cuda").lower(np.float32(1)).kernels
-
-
 def test_debug_nans_runs_calls_once():
     seen = Recorder()
     with functad.debug_nans(True):

@@ -305,7 +305,9 @@ def _zero_pivot_last(a: Any) -> tuple[Any, Any, Any, Any]:
     is_zero = logic.equal(linear.diagonal(lu(a)[0], 0, -2, -1), 0)
     first = reductions.argmax(logic.logical_or(is_zero, logic.equal(places, last)), axis=-1, keepdims=True)
     order = selecting.where(
-        logic.equal(places, last), first, arithmetic.add(places, logic.greater_equal(places, first))
+        logic.equal(places, last),
+        first,
+        arithmetic.add(places, convert(logic.greater_equal(places, first), places.dtype)),
     )
     went = selecting.where(
         logic.equal(places, first),

@@ -262,6 +262,8 @@ def test_only_loops_along_memory_have_masks(element: str, is_masked: bool, monke
 
 def test_what_kernels_have_in_common_is_remembered_and_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine_model, "MOST_REMEMBERED", 3)
+    monkeypatch.setattr(translation, "_constants", {})
+    monkeypatch.setattr(translation, "_operations", {})
     source = "def kernel(x, out, start, stop):\n    for i in range(start, stop):\n"
     source += "".join(f"        out[{k} + i] = x[i] * {float(k)} + {k}\n" for k in range(9))
     source += "        out[i] = x[i] - 0.0 + -0.0\n"
