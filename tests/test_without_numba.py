@@ -77,7 +77,7 @@ def test_kernels_for_cuda_are_shown():
 print(functad.jit(loss, backend="cuda").lower(w, x).kernels)
 try:
     functad.jit(loss, backend="cuda")(w, x)
-except functad.errors.CompilationError as problem:
+except functad.errors.DeviceError as problem:
     print(problem)
 """)
     assert "from numba import cuda" in out and "cuda.grid(1)" in out

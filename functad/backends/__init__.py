@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functad.config import extensions_of
-from functad.errors import ArgumentError, CompilationError, CustomRuleError
+from functad.errors import ArgumentError, CustomRuleError, DeviceError
 from functad.ir import Program
 from functad.layouts import Device, add_platform
 from functad.system import numba_here
@@ -112,7 +112,7 @@ def _can_compile() -> bool:
 
 def _gpus() -> Sequence[Device]:
     if not numba_here.is_installed():
-        raise CompilationError(
+        raise DeviceError(
             'the backend "cuda" compiles with Numba, which is not installed: python -m pip install numba; without it, '
             "`.lower(…).kernels` shows the kernels"
         )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+pytest.importorskip("numba", reason="Numba is not installed: rules of kernels are looked at where there are kernels")
+
 import functad
 import functad.numpy as jnp
 from functad.core import ShapedArray
