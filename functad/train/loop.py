@@ -18,7 +18,7 @@ from functad.data import loader
 from functad.data.loading import epoch_keys
 from functad.train.checkpoints import Checkpoints, checkpoints_of, load_run
 from functad.train.evaluating import FEWEST_EVALUATED, evaluated, evaluator
-from functad.train.history import History, check_patience
+from functad.train.history import History, check_epochs
 from functad.train.runs import Epoch, Run, check_data, copied, count, start
 from functad.train.showing import Display
 from functad.train.steps import StepMetrics
@@ -83,7 +83,7 @@ def fit(
     >>> fit(loss, functad.numpy.zeros(2), optim.sgd(0.1), data, **options).params.round(1)
     Array([ 1., -2.], dtype=float32)
     """
-    check_patience(patience)
+    check_epochs(until, patience)
     display, checkpoints = Display(until, show_progress), checkpoints_of(checkpoint)
     run = load_run(resume, like=start(params, optimizer, key, state))
     history, sizes = History.resumed(run, monitor), check_data(run, data, batch_size)

@@ -79,6 +79,8 @@ def test_patience_ends_a_run_that_gets_no_better():
     assert_same_bits(history.params, PARAMS)
     with pytest.raises(ArgumentError, match="patience is 0"):
         fit(classifier(NETWORK), PARAMS, optim.sgd(0.0), DATA, until=1, **{**options, "patience": 0})
+    with pytest.raises(ArgumentError, match="until is 2.5; it is the number of the last epoch"):
+        fit(classifier(NETWORK), PARAMS, optim.sgd(0.0), DATA, until=2.5, **options)
     with pytest.raises(ArgumentError, match="no metric 'f1' to watch; the loss gives 'loss', 'accuracy'"):
         fit(classifier(NETWORK), PARAMS, optim.sgd(0.0), DATA, until=1, **{**options, "monitor": "f1"})
 
