@@ -28,7 +28,7 @@ def test_a_square_is_a_loop_of_its_own():
     assert "transposed_16(input_a, " in text and "for j in range(16):" in text
 
 
-@pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "float16", "complex64"])
 def test_squares_as_plain_python(dtype):
     x = (RNG.normal(size=(24, 16)) * 9).astype(dtype)
     program = functad.make_jaxpr(lambda x: (x.T.copy(), (x[16:].T == x[8:16].T) & True))(x)

@@ -14,9 +14,7 @@ import numpy as np
 def _transposed(side: int) -> Callable[[Any, int, int], Any]:
     def transposed(elements: Any, first: int, pitch: int) -> Any:
         """A copy of the square whose columns begin at `first`, `pitch` apart: element (i, j) lies at `side·i + j`."""
-        item = elements.itemsize
-        columns = np.lib.stride_tricks.as_strided(elements[first:], (side, side), (item * pitch, item))
-        return columns.T.ravel()
+        return np.array([elements[first + pitch * j + i] for i in range(side) for j in range(side)])
 
     transposed.__name__ = transposed.__qualname__ = f"transposed_{side}"
     return transposed
