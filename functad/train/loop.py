@@ -63,7 +63,7 @@ def fit(
         resume: such a file, or a `Run`, from which to go on, to the same bits as if nothing had been interrupted. The
             history has the epochs before, too, and the parameters of the best one; `patience` counts from it.
         on_epoch, on_best: called with each `Epoch`, and with each that is better than all before it.
-        show_progress: print a row of the table after each epoch, and show a progress bar in a terminal.
+        show_progress: print a row of the table after each epoch, and show a progress bar in a terminal or notebook.
 
     Returns:
         The `History`; its `params` are those after the best epoch.
