@@ -126,6 +126,12 @@ ROWS_WEIGH = 5.0
 LONG_STEP = 100_000.0
 """ns of a step of a kernel's range that asks itself whether to stop. Chosen: far below POLL_INTERVAL_NS."""
 
+FEWEST_CROSSED = 4 * facts.FLOATS_OF_VECTOR
+"""rows, and columns, of an array whose rows and columns are reduced by one nest: enough for vectors, and parts. Derived."""
+
+SMALLEST_CROSSED = facts.SECOND_CACHE // 8
+"""elements of such an array. Derived: half of a core's cache of float32, out of which another nest would read quickly."""
+
 FEWEST_COLUMNS = facts.FLOATS_OF_VECTOR // 2
 """columns that a vector can be made of, so that a sum over rows goes column by column. Derived."""
 
