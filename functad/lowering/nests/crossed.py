@@ -22,7 +22,6 @@ from functad.lowering.nests.nest import (
     Load,
     Nest,
     Statement,
-    Store,
     names_of,
 )
 from functad.lowering.nests.split import cut

@@ -222,7 +222,11 @@ class Nest:
         self.across = [a for a in self.across if a.name in needed]
         if not self.carries:
             self.carried = None
-        if not self.accumulators and not self.across and (not any(self.reduced) or all(s.level == POST for s in self.stores)):
+        if (
+            not self.accumulators
+            and not self.across
+            and (not any(self.reduced) or all(s.level == POST for s in self.stores))
+        ):
             self._drop_reduced_loops()
 
     def _drop_reduced_loops(self) -> None:
