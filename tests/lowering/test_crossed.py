@@ -10,7 +10,7 @@ import pytest
 import functad
 import functad.numpy as jnp
 from functad.lowering.fusion.fuse import Fusion
-from functad.lowering.nests.nest import Gather
+from functad.lowering.nests.nest import GatheringStore
 from functad.lowering.schedule import make_schedule
 from functad.lowering.shared import variable_names
 from functad.lowering.steps import NestStep
@@ -84,7 +84,7 @@ def test_devices_get_a_nest_for_each() -> None:
     for on_device in (False, True):
         steps = make_schedule(program, machine=Machine(on_device=on_device)).steps
         stores = [s for step in steps if isinstance(step, NestStep) for s in step.nest.stores]
-        assert any(isinstance(s, Gather) for s in stores) == (not on_device)
+        assert any(isinstance(s, GatheringStore) for s in stores) == (not on_device)
 
 
 @pytest.mark.parametrize("shape", [SHAPE, (79, 1021), (9, 40, 257)])

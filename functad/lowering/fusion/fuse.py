@@ -51,7 +51,8 @@ class Fusion:
     """The partition of one Program.
 
     inlining: what is computed where it is used; the rest is for units. units: in an order in which they can run.
-    stored: the variables that need a buffer. name: of each variable. crosses: whether a nest may reduce rows and columns.
+    stored: the variables that need a buffer. name: of each variable. crosses: whether a nest may reduce rows and
+    columns.
     """
 
     def __init__(

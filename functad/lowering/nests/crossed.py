@@ -17,7 +17,7 @@ from functad.lowering.nests.nest import (
     POST,
     PRE,
     Accumulator,
-    Gather,
+    GatheringStore,
     IndexLet,
     Load,
     Nest,
@@ -82,7 +82,7 @@ class _Crossed:
                 statements.append(s)
         position = linear([part, *map(_affine, self._columns)], self._shape)
         stores = [replace(s, offset=s.offset.substitute(at)) for s in nest.stores if s.level != ACROSS]
-        stores += [Gather(b, position, a.value, PRE, a) for a, b in zip(nest.across, self._buffers)]
+        stores += [GatheringStore(b, position, a.value, PRE, a) for a, b in zip(nest.across, self._buffers)]
         reduced = [s in self._columns for s in loops]
         return replace(nest, loops=loops, reduced=reduced, statements=statements, stores=stores, across=[])
 

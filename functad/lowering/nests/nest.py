@@ -87,7 +87,7 @@ class Accumulator:
 
 
 @dataclass(eq=False)
-class Gather(Store):
+class GatheringStore(Store):
     """`buffer[offset]` gathers `value` as the accumulator does, over all points of the first loop's step.
 
     Its place depends on that step and on the reduced loops, so that it takes in a row's values one after the other.

@@ -20,7 +20,7 @@ from functad.lowering.nests.nest import (
     POST,
     PRE,
     Carried,
-    Gather,
+    GatheringStore,
     IndexLet,
     Let,
     Load,
@@ -114,7 +114,7 @@ class _CpuEmitter:
         loops = [*self.outer, *self.inner]
         self._place(loops)
         base = len(self.outer)
-        gathers = [s for s in self.nest.stores if isinstance(s, Gather)]
+        gathers = [s for s in self.nest.stores if isinstance(s, GatheringStore)]
         in_parts = bool(self.outer) and all(self.outer[0] in s.offset.symbols() for s in gathers)
         if not in_parts:
             self._start_gathered(gathers, 0)
@@ -145,7 +145,7 @@ class _CpuEmitter:
             self._stores(PRE, base)
         return (self.outer[0].extent, self.outer[0]) if in_parts else (1, None)
 
-    def _start_gathered(self, gathers: list[Gather], base: int) -> None:
+    def _start_gathered(self, gathers: list[GatheringStore], base: int) -> None:
         """What is gathered in memory, where that begins: a row of it."""
         for depth, symbol in enumerate(self.inner if gathers else [], base):
             self._open(symbol, depth)
@@ -374,7 +374,7 @@ class _CpuEmitter:
 
     def _store(self, store: Store, depth: int) -> None:
         element = self._element(store)
-        value = combined(store.accumulator, element, store.value) if isinstance(store, Gather) else store.value
+        value = combined(store.accumulator, element, store.value) if isinstance(store, GatheringStore) else store.value
         self._line(depth, f"{element} = {value}")
 
     # --- which part of each buffer a step of the range touches ---------------------------------------------

@@ -25,7 +25,7 @@ from functad.lowering.nests.nest import (
     POST,
     PRE,
     Carried,
-    Gather,
+    GatheringStore,
     IndexLet,
     Let,
     Load,
@@ -381,7 +381,7 @@ class _NestWriter:
         if isinstance(store, Update):
             self._update(store, offset, value)
             return
-        if isinstance(store, Gather):
+        if isinstance(store, GatheringStore):
             raise UnfitError  # a large nest
         base = buffer.storage.memory
         if writer.is_variable(base):
