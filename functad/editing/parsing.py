@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, NoReturn
 
 import numpy as np
@@ -47,8 +48,13 @@ def parse_program(text: str, consts: Sequence[Any] = ()) -> Program:
         [np.asarray(c) if isinstance(c, (bool, int, float, complex)) else c for c in consts],
     )
     program = reader.whole()
-    check_program(program)
+    with suppress(_NotSaidError):  # types that only a function knows; constants come first, all else has been checked
+        check_program(program)
     return program
+
+
+class _NotSaidError(ProgramError):
+    """Something is asked for that a text only names."""
 
 
 class _UnsaidArray(DonatedArray):
@@ -84,7 +90,7 @@ class _Word(str):
         self._fail()
 
     def _fail(self) -> NoReturn:
-        raise ProgramError(
+        raise _NotSaidError(
             f"the Program was read from text, which names {str(self)!r} but does not hold it: "
             "trace the function that makes it with functad.make_jaxpr"
         )
@@ -302,7 +308,7 @@ class _Reader:
         params = self.params(name) if self.text.startswith("[", self.at) else {}
         params = {**_unsaid(primitive, params, [aval for _, aval, _ in typed]), **params}
         operands = self.operands(known)
-        avals = self.result_avals(primitive, operands, params, at)
+        avals = self.result_avals(primitive, operands, params, [aval for _, aval, _ in typed], at)
         if len(avals) != len(typed):
             self.fail(f"`{name}` has {len(avals)} results, {len(typed)} are named", at)
         for (result, written, at), found in zip(typed, avals):
@@ -317,10 +323,18 @@ class _Reader:
         return _RESULT.match(self.text, self.at) is not None
 
     def result_avals(
-        self, primitive: Primitive, operands: Sequence[Atom], params: dict[str, Any], at: int
+        self,
+        primitive: Primitive,
+        operands: Sequence[Atom],
+        params: dict[str, Any],
+        written: Sequence[Aval],
+        at: int,
     ) -> Sequence[Aval]:
+        """The types of an equation's results; as they are written where only a function knows them."""
         try:
             return infer_avals(primitive, [atom.aval for atom in operands], params)
+        except _NotSaidError:
+            return written
         except FunctadError as error:
             self.fail(f"`{primitive.name}`: {error}", at)
         except Exception as error:  # shape rules look at parameters that are wrong as if they were right

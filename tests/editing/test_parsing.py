@@ -65,6 +65,14 @@ def _with_rule(x):
 _with_rule.defjvp(lambda primals, tangents: (_with_rule(*primals), tangents[0]))
 
 
+@functad.custom_batching.custom_vmap
+def _with_batch_rule(x):
+    return x * 2
+
+
+_with_batch_rule.def_vmap(lambda size, mapped, x: (x * 2, mapped[0]))
+
+
 def _branches(x):
     return lax.cond(x[0] > 0, jnp.sin, jnp.cos, x)
 
@@ -97,6 +105,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "many variables": (lambda x: [x := x + i for i in range(800)][-1], x),
     "branches used twice": (lambda x: _branches(_branches(x)), x),
     "a result within that nobody reads outside": (lambda x: functad.jit(lambda y: (y * 2, y + 1))(x)[0], x),
+    "a rule for vmap": (lambda x: _with_batch_rule(x), x),
     "mapped collective": (functad.vmap(lambda x: lax.psum(x, "i"), axis_name="i"), x),
 }
 

@@ -14,7 +14,7 @@ import pytest
 
 import functad
 from functad.array import ArrayImpl
-from functad.ir import Aval, Eqn, Literal, Program, own_primitives, registry, subprograms
+from functad.ir import Aval, Eqn, Literal, Program, registry, subprograms
 from functad.observing import Observer, watching
 
 MOST_EQUATIONS = 300  # larger Programs have no other kinds of equations
@@ -47,7 +47,7 @@ class RoundTrips(Observer):
         if len(program.eqns) > MOST_EQUATIONS:
             return
         kinds = {kind for eqn in program.eqns for kind in kinds_of(eqn)}
-        if kinds <= self.kinds or not all(map(is_found_by_name, program.eqns)):
+        if kinds <= self.kinds or not all(map(are_functads, program.eqns)):
             return
         self.kinds |= kinds
         self.waiting.append(Printed(str(program), [v.aval for v in program.constvars], False))
@@ -87,10 +87,11 @@ def types_of(value: Any) -> Iterator[str]:
         yield from sorted({name for v in value for name in types_of(v)})
 
 
-def is_found_by_name(eqn: Eqn) -> bool:
-    """Whether its primitive, and those within it, are what readers find: not replaced, nor a record of a test's own."""
-    found = registry.get(eqn.primitive.name) or own_primitives.get(eqn.primitive.name)
-    return found is eqn.primitive and all(is_found_by_name(e) for p in subprograms(eqn.params) for e in p.eqns)
+def are_functads(eqn: Eqn) -> bool:
+    """Whether its primitive, and those within it, are functad's own: a test's may have gone when a text is read."""
+    return registry.get(eqn.primitive.name) is eqn.primitive and all(
+        are_functads(e) for p in subprograms(eqn.params) for e in p.eqns
+    )
 
 
 def sizes_of_constants(program: Program) -> Iterator[int]:
