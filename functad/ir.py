@@ -456,7 +456,7 @@ def _check_program(program: Program, enclosing: str) -> None:
         raise ProgramError(f"{where}: {len(program.constvars)} constvars but {len(program.consts)} values")
     for var, const in zip(program.constvars, program.consts):
         define(var, "the constant list")
-        if var.aval.shape != np.shape(const) or var.aval.dtype != const.dtype:
+        if var.aval.shape != const.shape or var.aval.dtype != const.dtype:
             raise ProgramError(f"{where}: a constant of type {const.dtype}{np.shape(const)} for variable {var}")
     for var in program.invars:
         define(var, "the input list")
