@@ -229,7 +229,15 @@ def _known_of(fun: Callable[..., Any], options: Hashable) -> _TracedCalls:
 
 
 class JitFunction(Generic[P, R]):
-    """A jitted function: what `jit` returns."""
+    """A jitted function: what `jit` returns.
+
+    >>> import functad, functad.numpy as jnp
+    >>> doubled = functad.jit(lambda x: 2 * x)
+    >>> isinstance(doubled, functad.stages.Wrapped), doubled(jnp.ones(2))
+    (True, Array([2., 2.], dtype=float32))
+    >>> doubled.lower(jnp.ones(2)).jaxpr
+    { lambda ; a:f32[2]. let b:f32[2] = mul 2.0:f32[] a in (b,) }
+    """
 
     def __init__(
         self,

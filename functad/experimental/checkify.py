@@ -66,7 +66,12 @@ def __dir__() -> list[str]:
 
 
 class ErrorCategory(NamedTuple):
-    """A kind of check; sets of them are what `checkify` looks for."""
+    """A kind of check; sets of them are what `checkify` looks for.
+
+    >>> from functad.experimental import checkify
+    >>> sorted(category.name for category in checkify.float_checks)
+    ['division', 'nan']
+    """
 
     name: str
 
