@@ -88,6 +88,10 @@ class Trace:
     records_all:  operations on values of other traces are recorded too (`jit`, `make_jaxpr`, loop bodies);
                   otherwise what does not depend on this trace's own tracers is left to the parent.
     replays:      the whole recording runs once afterwards (`vmap`), so what acts without a result waits for its turn.
+
+    >>> import functad
+    >>> _ = functad.jit(lambda x: print(x._trace.records_all))(1.)
+    True
     """
 
     __slots__ = ("alive", "depends_on_values", "keeps_values", "name", "ops", "parent", "records_all", "replays")
@@ -132,9 +136,11 @@ class Trace:
         return ops
 
     def new_input(self, aval: Aval, name: Origin, value: Any = None) -> Tracer:
+        """A tracer for an argument."""
         return Tracer(self, aval, value, name)
 
     def record(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Note an operation, without running it: tracers for its results."""
         avals = []
         for a in args:
             if type(a) is Tracer:
@@ -198,7 +204,15 @@ class Trace:
 
 
 class Tracer(Array):
-    """Stands for an array while a function is traced."""
+    """Stands for an array while a function is traced.
+
+    Attributes:
+        aval, shape, dtype, ndim, size: its type.
+
+    >>> import functad, functad.numpy as jnp
+    >>> _ = functad.jit(lambda x: print(isinstance(x, functad.core.Tracer), x.shape))(jnp.ones(3))
+    True (3,)
+    """
 
     __slots__ = ("__weakref__", "aval", "origin", "owner", "source", "value")
 

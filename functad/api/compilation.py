@@ -159,7 +159,15 @@ _MANY_NESTED = 20  # jitted functions within each other, when these are to blame
 
 
 class JitFunction(Generic[P, R]):
-    """A jitted function: what `jit` returns."""
+    """A jitted function: what `jit` returns.
+
+    >>> import functad, functad.numpy as jnp
+    >>> doubled = functad.jit(lambda x: 2 * x)
+    >>> isinstance(doubled, functad.stages.Wrapped), doubled(jnp.ones(2))
+    (True, Array([2., 2.], dtype=float32))
+    >>> doubled.lower(jnp.ones(2)).jaxpr
+    { lambda ; a:f32[2]. let b:f32[2] = mul 2.0:f32[] a in (b,) }
+    """
 
     def __init__(
         self,
