@@ -153,7 +153,35 @@ def test_a_step_that_comes_again_is_replayed_as_one_graph() -> None:
     assert starts == [(launches, 0), (launches, 1), (0, 1), (0, 1)]  # as it stands, recorded, replayed
     assert len(set(fake.replays)) == 1 and len(fake.launches) == 4 * launches
     assert fake.launches[-launches:] == fake.launches[:launches]
-    assert fake.calls == ["cuCtxSetCurrent", "cuGraphLaunch"]
+    assert fake.calls == ["cuCtxGetCurrent", "cuGraphLaunch"]
+
+
+def test_the_context_of_other_libraries_is_current_again_after_each_call() -> None:
+    fake = FakeCuda(devices=2)
+    one, other = device_of(fake), device_of(fake, 1)
+    own, foreign = one.driver._context, other.driver._context
+    assert fake.context == own  # GPU 0's, which CUDA's runtime library chooses by itself
+    step = executable(lambda x: [jnp.cumsum(jnp.sin(x))], X)
+    for before, after in ((None, own), (own, own), (foreign, foreign)):
+        fake.context = before
+        x = one.put(np.ones(6, F32))
+        assert fake.context == after
+        for _ in range(3):  # as it stands, recorded, replayed
+            fake.context = before
+            (result,) = step.on_device([x], one)
+            assert fake.context == after
+            del result
+        fake.context = before
+        one.synchronize()
+        assert fake.context == after
+    fake.context = None
+    step.on_device([np.ones(6, F32)], other)
+    assert fake.context is None
+    fake.context = own
+    fake.next_code("cuLaunchKernel", 701)
+    with pytest.raises(DeviceFaultError):
+        step.on_device([np.ones(6, F32)], other)
+    assert fake.context == own
 
 
 def test_what_another_thread_starts_while_a_graph_is_recorded_is_no_part_of_it() -> None:
