@@ -230,13 +230,8 @@ def check_where_committed_arrays_are_used() -> None:
                             assert np.array_equal(result, np.asarray(a) + np.asarray(b)), where
     here = functad.device_put(X, host)
     assert here is functad.device_put(here, host) and not jnp.asarray(X).committed
-    for result in (
-        here.T,
-        here[0],
-        here.astype(np.int32),
-        jnp.zeros_like(here),
-        functad.grad(lambda x: (x**2).sum())(here),
-    ):
+    gradient = functad.grad(lambda x: (x**2).sum())(here)
+    for result in (here.T, here[0], here.astype(np.int32), jnp.zeros_like(here), gradient):
         assert result.committed
     closed = functad.jit(lambda x: x * here)
     assert closed(X).committed and "closes over" in raised(DeviceError, lambda: closed(on_gpu(X)))
