@@ -345,7 +345,7 @@ class CudaDriver:
 
     @_in_context
     def captured(self, action: Callable[[], None]) -> int:
-        """What an action starts in the stream `recording`, as a graph, which is started instead."""
+        """A graph of what an action starts as parts of it (in the stream `recording`), which does not run now."""
         graph = ctypes.c_void_p()
         with self._recorded:
             while self._forgotten:
@@ -519,22 +519,14 @@ class CudaRun:
         self._kernels = [launch.kernel.name for launch in launches]
         self._ready = ready
 
-    def start(self, addresses: Sequence[int]) -> None:
-        """Start all launches on memories that begin at these addresses."""
-        self._start(addresses, self._ready)
-
-    def _start(self, addresses: Sequence[int], ready: Sequence[tuple[Any, ...]]) -> None:
+    def start(self, addresses: Sequence[int], recorded: bool = False) -> None:
+        """Start all launches on memories that begin at these addresses; recorded: as parts of what is captured."""
         self._packed.place(addresses)
+        ready = self._ready
+        if recorded:
+            at, stream = _STREAM_ARGUMENT, self._driver.recording
+            ready = [(*arguments[:at], stream, *arguments[at + 1 :]) for arguments in ready]
         self._driver.launch_all(self._name, zip(self._kernels, ready))
-
-    def graph(self, addresses: Sequence[int]) -> int:
-        """The same as a graph, for memories that begin there each time."""
-        at, stream = _STREAM_ARGUMENT, self._driver.recording
-        ready = [(*arguments[:at], stream, *arguments[at + 1 :]) for arguments in self._ready]
-        return self._driver.captured(lambda: self._start(addresses, ready))
-
-    def replay(self, graph: int) -> None:
-        self._driver.replay(self._name, graph)
 
     def profiled(self, addresses: Sequence[int], times: int) -> list[float]:
         """The least time in µs that each launch took, of so many."""

@@ -71,9 +71,9 @@ class Started:
         self.kernels = 0
         self._start = SimulatedRun.start
 
-        def counted(run: SimulatedRun, addresses: Any) -> None:
+        def counted(run: SimulatedRun, *how: Any) -> None:
             self.kernels += 1
-            self._start(run, addresses)
+            self._start(run, *how)
 
         SimulatedRun.start = counted  # type: ignore[method-assign]
         return self
