@@ -5,6 +5,7 @@ Knows memory as pieces of a device's pool, and what is read back of it; neither 
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
@@ -72,7 +73,7 @@ class Recorded(NamedTuple):
 
 
 class Stretch:
-    """Launches, and loops of launches of known length, in which nothing is asked of Python: one graph, if they come again.
+    """Launches, and loops of known length of launches, where nothing is asked of Python: one graph if they come again.
 
     items: rows, and plans of such loops. launches: how many they are, with all steps of loops.
 
@@ -145,7 +146,7 @@ def _launches(item: LaunchRow | Instruction | ControlPlan) -> int:
     return step.length * max(body, 1) + after
 
 
-_UNKNOWN = 1 << 60
+_UNKNOWN = sys.maxsize
 
 
 def _storages_of(items: Sequence[LaunchRow | ControlPlan]) -> Iterator[Storage]:
