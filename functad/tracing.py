@@ -16,7 +16,7 @@ import numpy as np
 from functad import hints
 from functad.array import Array, ArrayImpl
 from functad.config import config, exceptional
-from functad.device_arrays import DeviceArray
+from functad.device_arrays import DeviceArray, commitments_matter
 from functad.dtypes import KEYS_ARE_NO_NUMBERS, key_fry, kind_of
 from functad.errors import ConcretizationError, DTypeError, LeakedTracerError, TracerError
 from functad.evaluation import aval_of, evaluate, evaluate_bare, infer_aval, infer_avals
@@ -516,8 +516,8 @@ _BARE: Any = _Bare()
 
 
 def runs_bare() -> bool:
-    """Whether `run_bare` may be called: no trace is active, and nobody wants to look at each result."""
-    return _state.trace is None and not config.may_check_values
+    """Whether `run_bare` may be called: no trace is active, and nobody looks at each Array."""
+    return _state.trace is None and not config.may_check_values and not commitments_matter()
 
 
 def run_bare(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
