@@ -176,7 +176,7 @@ class Trace:
             )
             if type(rule) is ZeroDerivative:
                 return results
-        source = user_source(4)
+        source = user_source(3)
         if not primitive.multiple_results:
             aval = results.aval
             out = Tracer(self, aval, results, primitive, source) if kind_of(aval.dtype) in "fc" else results
@@ -360,7 +360,13 @@ def bind(primitive: Primitive, *args: Any, **params: Any) -> Any:
     trace = _state.trace
     if trace is None:
         return evaluate(primitive, args, params)
-    return trace.record(primitive, args, params) if trace.records_all else bind_in(trace, primitive, args, params)
+    if trace.records_all:
+        return trace.record(primitive, args, params)
+    if trace.keeps_values:  # what bind_in does first, without the call: un-jitted derivatives are made of these
+        for a in args:
+            if type(a) is Tracer and a.owner is trace:
+                return trace.record_with_values(primitive, args, params)
+    return bind_in(trace, primitive, args, params)
 
 
 def bind_in(trace: Trace | None, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
