@@ -27,6 +27,11 @@ class Run(NamedTuple):
         sizes: how many items such a step has, and the epoch, int32 of shape (2,); None between epochs.
         past: what the epochs so far gave, as `History` keeps it; None if nobody does.
         best: the number of the best epoch, and the params and state after it; None if these are those of this run.
+
+    >>> import functad
+    >>> run = functad.train.start([1.0], functad.optim.sgd(0.1), functad.random.key(0))
+    >>> run.params, int(run.epoch), int(run.step)
+    ([1.0], 0, 0)
     """
 
     params: Any
@@ -51,6 +56,13 @@ class Epoch(NamedTuple):
         test: the same of the data to validate with, at the end of the epoch; empty if there are none.
         run: what training goes on from, a copy that stays; `run.params` are the parameters. A `History` keeps that of
             the last epoch, and of the best one the params and the state; of others it is None there.
+
+    >>> import functad, functad.numpy as jnp
+    >>> loss = lambda params, x, key: jnp.mean((x - params) ** 2)
+    >>> key = functad.random.key(0)
+    >>> history = functad.train.fit(loss, 0.0, functad.optim.sgd(0.5), jnp.ones(8), until=2, batch_size=4, key=key)
+    >>> history.last.number, history.last.train, history.last.run.params
+    (2, {'loss': 0.0}, Array(1., dtype=float32))
     """
 
     number: int
