@@ -1,4 +1,4 @@
-"""Text that sorts a row by levels: numbers are dealt out over as many levels as there are, and then moved to their places.
+"""Text that sorts a row by levels: its numbers are dealt out over as many levels, and then moved to their places.
 
 Knows rows and keys. Levels divide the range of the numbers evenly (Neubert's flashsort, Dr. Dobb's Journal 23, 1998),
 so that few elements lie on each, and insertion ends the work. Where they lie together, it gives up after some moves

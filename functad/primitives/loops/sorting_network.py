@@ -28,7 +28,7 @@ def sorts_side_by_side(rows: SortedRows) -> bool:
 
 def sort_side_by_side(target: Any, rows: SortedRows, key: Key, x: Any, out: Any, afterwards: str = "") -> None:
     """Sort rows of x, real numbers, by their key; then run `afterwards` for each row r, which begins at base."""
-    m, full = rows.length, machine_model.NETWORK_BYTES // key.word.itemsize
+    m, together, full = rows.length, machine_model.SQUARE_SIDES[-1], machine_model.NETWORK_BYTES // key.word.itemsize
     fits = m * machine_model.NETWORK_BYTES <= machine_model.FIRST_CACHE
     lanes = 1 if target.on_device else full if fits and rows.count >= full else full // 2
     blocks = -(-rows.count // lanes)
@@ -46,7 +46,7 @@ def sort_side_by_side(target: Any, rows: SortedRows, key: Key, x: Any, out: Any,
             word = "bits({0})" if is_float else key.text
             loaded = word.format(f"{key.pointer}[{rows.at('base', 'j')}]")
             in_rows, in_lanes = Matrix(key.pointer, f"{m} * row", m), Matrix("keys", "lane", lanes)
-            with _each_row(text, rows, lambda: copy_turned(text, in_rows, in_lanes, _SQUARE, m, x.dtype, word)):
+            with _each_row(text, rows, lambda: copy_turned(text, in_rows, in_lanes, together, m, x.dtype, word)):
                 text.line(f"keys[lane + {lanes} * j] = {loaded}")
             with text.loop("j", m), text.loop("lane", "last - first", lanes):
                 text.line(f"keys[keys_row + {lanes} * j + lane] = {cast(key.word)}(0)")  # where there are no more rows
@@ -65,7 +65,7 @@ def sort_side_by_side(target: Any, rows: SortedRows, key: Key, x: Any, out: Any,
                     text.line("key = keys[at]", f"keys[at] = bits({number_of('key', x.dtype)})")
             number = f"{float_of}({{0}})" if is_float else number_of("{0}", x.dtype)
             in_rows, stored = Matrix("out", f"{m} * row", m), number.format(f"keys[lane + {lanes} * j]")
-            with _each_row(text, rows, lambda: copy_turned(text, in_lanes, in_rows, m, _SQUARE, key.word, number)):
+            with _each_row(text, rows, lambda: copy_turned(text, in_lanes, in_rows, m, together, key.word, number)):
                 text.line(f"out[{rows.at('base', 'j')}] = {stored}")
             if afterwards:
                 with text.loop("r", "first", "last"):
@@ -77,23 +77,20 @@ def sort_side_by_side(target: Any, rows: SortedRows, key: Key, x: Any, out: Any,
     target.kernel("sort_network", str(text), buffers, groups, flops=2 * rows.count * count, bytes=moved)
 
 
-_SQUARE = 8
-"""Rows that are brought into lanes at once, and back."""
-
-
 @contextmanager
 def _each_row(text: KernelText, rows: SortedRows, squares: Callable[[], None]) -> Iterator[None]:
     """The loops around what is done to each element j of each row r from `first` to `last`, whose keys are at `lane`.
 
-    squares: writes what does so for _SQUARE rows from `row` on at once; where rows lie one behind another, it comes
-        first, as long as there are so many.
+    squares: writes what does so for as many rows, from `row` on, as squares have; where rows lie one behind another, it
+        comes first, as long as there are so many.
     """
+    together = machine_model.SQUARE_SIDES[-1]
     text.line("row = first")
     if rows.stride == 1 and not rows.on_device:
-        with text.block(f"while row + {_SQUARE} <= last:"):
+        with text.block(f"while row + {together} <= last:"):
             text.line("lane = keys_row + row - first")
             squares()
-            text.line(f"row = row + {_SQUARE}")
+            text.line(f"row = row + {together}")
     with text.loop("r", "row", "last"):
         text.line(f"base = {rows.base(rows.length)}", "lane = keys_row + r - first")
         with text.loop("j", rows.length):

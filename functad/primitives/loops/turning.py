@@ -37,14 +37,14 @@ def copy_turned(
     square = f"square_of_{source.pointer}"
     with text.loop("down", -(-rows // side)), text.loop("along", -(-columns // side)):
         # The last squares overlap those before: they write the same once more.
-        text.line(f"top = {_start('down', side, rows)}", f"left = {_start('along', side, columns)}")
-        corner = total(source.first, ("top", source.pitch), "left")
+        text.line(f"square_top = {_start('down', side, rows)}", f"square_left = {_start('along', side, columns)}")
+        corner = total(source.first, ("square_top", source.pitch), "square_left")
         text.line(f"{square} = transposed_{side}({source.pointer}, {corner}, {source.pitch})")
         with text.loop("j", side):
-            text.line(f"to = {total(target.first, ('left + j', target.pitch), 'top')}")
+            text.line(f"square_to = {total(target.first, ('square_left + j', target.pitch), 'square_top')}")
             with text.loop("i", side):
                 element = f"{square}[{side} * j + i]"
-                text.line(f"{target.pointer}[to + i] = {value.format(element)}")
+                text.line(f"{target.pointer}[square_to + i] = {value.format(element)}")
 
 
 def square_side(rows: int, columns: int, dtype: np.dtype) -> int:
