@@ -33,7 +33,7 @@ class _Layout(NamedTuple):
         before = new if not array.ndim else self.start + (new + 1) * (self.start < 0)
         if not 0 <= before <= new:
             raise ArgumentError(
-                f"r_[…]: the {array.ndim} axes of a part of shape {array.shape} cannot begin at {self.start} of {self.least}"
+                f"r_[…]: the axes of a part of shape {array.shape} cannot begin at {self.start} of {self.least}"
             )
         return reshape(array, (1,) * before + array.shape + (1,) * (new - before))
 
@@ -71,8 +71,8 @@ def _read(name: str, text: str, layout: _Layout) -> _Layout:
         return _Layout(*(int(n) for n in text.split(",")), *layout[len(text.split(",")) :])
     except (TypeError, ValueError):
         raise ArgumentError(
-            f"{name}[…]: {text!r} must be 'r', 'c', or up to three integers: the axis along which parts are joined, the "
-            "least number of their axes, and at which one the axes begin that they have already"
+            f"{name}[…]: {text!r} must be 'r', 'c', or up to three integers: the axis along which parts are joined, "
+            "the least number of their axes, and at which one the axes begin that they have already"
         ) from None
 
 
