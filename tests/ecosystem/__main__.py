@@ -24,7 +24,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.ecosystem.excluded import is_taken, reasons_of
+from tests.ecosystem.excluded import LIST, is_taken, reasons_of
 from tests.ecosystem.recording import outcomes_of
 
 HERE = Path(__file__).parent
@@ -129,11 +129,15 @@ def run(python: str, source: Path, library: str, side: str, limits: Options) -> 
 
 def result_of(source: Path, library: str, every: int) -> dict[str, Any]:
     """The numbers of one library, from its records."""
-    sides, days = {}, []
+    sides, days, excluded = {}, [], LIST.read_text(encoding="utf-8")
     for side in SIDES:
         record = record_of(source, library, side)
         outcomes = outcomes_of(record.read_text(encoding="utf-8")) if record.exists() else {}
-        sides[side] = {test: outcome for test, outcome in outcomes.items() if "::" not in test or is_taken(test, every)}
+        sides[side] = {
+            test: outcome
+            for test, outcome in outcomes.items()
+            if ("::" not in test or is_taken(test, every)) and not reasons_of(excluded, library, test)
+        }
         days += [record.stat().st_mtime] if record.exists() else []
     ours, theirs = sides.values()
     both = [test for test in ours if {ours[test][0], theirs.get(test, ("", ""))[0]} <= {*ENDED}]
