@@ -16,7 +16,7 @@ import numpy as np
 from functad import hints
 from functad.array import Array, ArrayImpl
 from functad.config import config, exceptional
-from functad.device_arrays import DeviceArray
+from functad.device_arrays import DeviceArray, commitments_matter
 from functad.dtypes import KEYS_ARE_NO_NUMBERS, key_fry, kind_of
 from functad.errors import ConcretizationError, DTypeError, LeakedTracerError, TracerError
 from functad.evaluation import aval_of, evaluate, evaluate_bare, infer_aval, infer_avals
@@ -176,7 +176,7 @@ class Trace:
             )
             if type(rule) is ZeroDerivative:
                 return results
-        source = user_source(4)
+        source = user_source(3)
         if not primitive.multiple_results:
             aval = results.aval
             out = Tracer(self, aval, results, primitive, source) if kind_of(aval.dtype) in "fc" else results
@@ -360,7 +360,13 @@ def bind(primitive: Primitive, *args: Any, **params: Any) -> Any:
     trace = _state.trace
     if trace is None:
         return evaluate(primitive, args, params)
-    return trace.record(primitive, args, params) if trace.records_all else bind_in(trace, primitive, args, params)
+    if trace.records_all:
+        return trace.record(primitive, args, params)
+    if trace.keeps_values:  # what bind_in does first, without the call: un-jitted derivatives are made of these
+        for a in args:
+            if type(a) is Tracer and a.owner is trace:
+                return trace.record_with_values(primitive, args, params)
+    return bind_in(trace, primitive, args, params)
 
 
 def bind_in(trace: Trace | None, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -516,8 +522,8 @@ _BARE: Any = _Bare()
 
 
 def runs_bare() -> bool:
-    """Whether `run_bare` may be called: no trace is active, and nobody wants to look at each result."""
-    return _state.trace is None and not config.may_check_values
+    """Whether `run_bare` may be called: no trace is active, and nobody looks at each Array."""
+    return _state.trace is None and not config.may_check_values and not commitments_matter()
 
 
 def run_bare(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -46,6 +46,10 @@ CUDA_GRAPH_LAUNCHES = 2
 CUDA_GRAPHS = 8
 """graphs that are kept of a Program, one for each set of addresses that it ran on. Chosen."""
 
+CUDA_GRAPH_NODES = 1 << 13
+"""launches of a graph at most; loops of known length with more of them are gone through by Python. Chosen: a graph
+takes about a KiB for each. Compared on no GPU yet."""
+
 CUDA_OPERATIONS = 4096
 """operations outside of jit, by parameters and types, whose kernels are kept. Chosen."""
 

@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from functad import numpy as jnp
 from functad import optim
-from functad.errors import ArgumentError
 from functad.optim.optimizer import check_optimizer
-from functad.tree_util import tree_leaves, tree_map
+from functad.tree_util import tree_map
 
 
 class Run(NamedTuple):
@@ -87,26 +84,6 @@ def start(params: Any, optimizer: optim.Optimizer, key: Any, state: Any = None) 
     """
     check_optimizer(optimizer, "fit: optimizer")
     return Run(params, optimizer.init(params), state, key, count(0), count(0))
-
-
-def check_data(run: Run, data: Any, batch_size: int) -> np.ndarray:
-    """The `sizes` of runs within epochs of these data; raises where a run cannot go on with them.
-
-    Raises:
-        ArgumentError: fewer items than one batch; or the run stopped within an epoch of other batches.
-    """
-    if (length := len(tree_leaves(data)[0])) < batch_size:
-        raise ArgumentError(
-            f"fit: there are {length} items to train on, fewer than one batch of {batch_size}; use a smaller batch"
-        )
-    sizes = np.array([batch_size, length], np.int32)
-    if run.sizes is not None and (kept := np.asarray(run.sizes)).tolist() != sizes.tolist():
-        raise ArgumentError(
-            f"fit: the run stopped after step {int(run.step)} of epoch {int(run.epoch) + 1} with batches of "
-            f"{kept[0]} of {kept[1]} items; here they are {sizes[0]} of {sizes[1]}, so that some items would be "
-            "met twice and others not at all: finish the epoch as it began, or go on from the end of an epoch"
-        )
-    return sizes
 
 
 def copied(tree: Any) -> Any:

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from mirrors import FILE
 
 from functad.data import (
     MissingDataError,
@@ -29,7 +30,6 @@ from functad.data.download import RemoteFile, fetch
 from functad.data.places import Archive, DataFile
 from functad.errors import ArgumentError, DataError
 from functad.system.cache import cache_dir
-from tests.data.test_data import FILE, Mirrors, dead_url, server  # noqa: F401  (fixtures)
 
 
 def sum_of(content: bytes) -> str:

@@ -261,6 +261,25 @@ def check_loops() -> None:
     agree(lambda x: lax.scan(lambda c, r: (c + r, c), x[0], x[:0]), A_LOOP)
 
 
+def check_loops_that_come_again() -> None:
+    """Replayed as parts of a graph; behind it, and in a loop that asks Python, pointers are where they were."""
+
+    def between(x: Any) -> Any:
+        carry, _ = lax.scan(lambda c, row: ((c[1] + row, c[0] * 0.5), None), (x[0], x[1]), x)
+        more = lax.while_loop(lambda c: c[0].sum() < 40, lambda c: (c[0] + 9, recurrence(x + c[0])[0]), carry)
+        return lax.scan(lambda c, row: (more[1] + c * row, c), more[0], x)
+
+    driver = functad.devices("cuda")[0].driver
+    with changed({"UNROLLED_STEPS": 0, "CUDA_SMALL_STEP": 0.0}):
+        expected = functad.jit(between, backend="interpreter")(A_LOOP)
+        x, jitted = functad.device_put(A_LOOP, "cuda"), functad.jit(between)
+        graphs = len(driver._graphs)
+        for k in range(4):
+            for e, g in zip(*map(functad.tree_util.tree_leaves, (expected, jitted(x))), strict=True):
+                compare(np.asarray(e), np.asarray(g), f"call {k}")
+        assert len(driver._graphs) >= graphs + 3
+
+
 def check_derivatives_of_loops() -> None:
     with changed({"UNROLLED_STEPS": 0}):
         for longest in (0.0, 1e9):

@@ -20,6 +20,7 @@ from fake_cuda import FakeCuda
 
 import functad
 import functad.numpy as jnp
+from functad import lax, nn
 from functad.backends.cuda import device as device_module
 from functad.backends.cuda import driver as cuda_driver
 from functad.backends.cuda import exchange
@@ -32,6 +33,7 @@ from functad.backends.cuda.pool import rounded
 from functad.cli import doctor
 from functad.errors import CompilationError, DeviceError, DeviceFaultError, TooLargeError
 from functad.ir import Aval
+from functad.optimize.pipeline import simplify
 from functad.tracing import trace_to_program
 
 F32 = np.dtype(np.float32)
@@ -153,7 +155,79 @@ def test_a_step_that_comes_again_is_replayed_as_one_graph() -> None:
     assert starts == [(launches, 0), (launches, 1), (0, 1), (0, 1)]  # as it stands, recorded, replayed
     assert len(set(fake.replays)) == 1 and len(fake.launches) == 4 * launches
     assert fake.launches[-launches:] == fake.launches[:launches]
-    assert fake.calls == ["cuCtxSetCurrent", "cuGraphLaunch"]
+    assert fake.calls == ["cuCtxGetCurrent", "cuGraphLaunch"]
+
+
+def test_the_context_of_other_libraries_is_current_again_after_each_call() -> None:
+    fake = FakeCuda(devices=2)
+    one, other = device_of(fake), device_of(fake, 1)
+    own, foreign = one.driver._context, other.driver._context
+    assert fake.context == own  # GPU 0's, which CUDA's runtime library chooses by itself
+    step = executable(lambda x: [jnp.cumsum(jnp.sin(x))], X)
+    for before, after in ((None, own), (own, own), (foreign, foreign)):
+        fake.context = before
+        x = one.put(np.ones(6, F32))
+        assert fake.context == after
+        for _ in range(3):  # as it stands, recorded, replayed
+            fake.context = before
+            (result,) = step.on_device([x], one)
+            assert fake.context == after
+            del result
+        fake.context = before
+        one.synchronize()
+        assert fake.context == after
+    fake.context = None
+    step.on_device([np.ones(6, F32)], other)
+    assert fake.context is None
+    fake.context = own
+    fake.next_code("cuLaunchKernel", 701)
+    with pytest.raises(DeviceFaultError):
+        step.on_device([np.ones(6, F32)], other)
+    assert fake.context == own
+
+
+def starts_of_calls(fake: FakeCuda, fun: Any, *avals: Aval) -> tuple[list[tuple[int, int]], list[Any]]:
+    """Of each of four calls how many kernels, and graphs, are started; and what kernels are given in each."""
+    device = device_of(fake)
+    step = cuda_backend.CudaExecutable(simplify(trace_to_program(fun, avals)))
+    args = [device.put(np.ones(a.shape, a.dtype)) for a in avals]
+    starts, launches = [], []
+    for _ in range(4):
+        fake.calls.clear()
+        fake.launches.clear()
+        step.on_device(args, device)
+        starts.append((fake.calls.count("cuLaunchKernel"), fake.calls.count("cuGraphLaunch")))
+        launches.append(list(fake.launches))
+    return starts, launches
+
+
+def attention(x: Any) -> Any:
+    return [nn.dot_product_attention(x, x, x, is_causal=True)]
+
+
+def running_products(x: Any) -> Any:
+    carry, ys = lax.scan(lambda c, row: (jnp.cumsum(c) @ jnp.ones((64, 64), F32) + row, c), x[0], x)
+    return [jnp.cumsum(carry), ys]
+
+
+def test_loops_of_known_length_are_parts_of_the_graph() -> None:
+    """Attention in blocks, forward and backward, and a loop whose pointers are read behind it."""
+    backward = functad.grad(lambda x: attention(x)[0].sum())
+    long, wide = Aval((1, 2100, 1, 8), F32), Aval((64, 64), F32)
+    for fun, aval in ((attention, long), (lambda x: [backward(x)], long), (running_products, wide)):
+        starts, launches = starts_of_calls(FakeCuda(memory=1 << 28), fun, aval)
+        count = starts[0][0]
+        assert starts == [(count, 0), (count, 1), (0, 1), (0, 1)] and count > 100
+        assert launches[1] == launches[0] == launches[2] == launches[3]
+
+
+def test_loops_that_a_graph_cannot_take_are_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = Aval((64, 64), F32)
+    whole, launches = starts_of_calls(FakeCuda(memory=1 << 28), running_products, x)
+    monkeypatch.setattr("functad.machine_model.CUDA_GRAPH_NODES", 10)
+    parts, again = starts_of_calls(FakeCuda(memory=1 << 28), running_products, x)
+    assert parts[0] == parts[3] == whole[0]
+    assert [launch["entry"] for launch in launches[3]] == [launch["entry"] for launch in again[3]]
 
 
 def test_what_another_thread_starts_while_a_graph_is_recorded_is_no_part_of_it() -> None:
@@ -194,7 +268,7 @@ def test_graphs_of_many_addresses_do_not_pile_up(monkeypatch: pytest.MonkeyPatch
         kept.append(device.put(np.ones(6, F32)))
         for _ in range(2):
             step.on_device([kept[-1]], device)  # where its result lay, the next one lies
-    assert all(len(row.graphs) <= 2 for row in step.placed(device).rows) and "cuGraphExecDestroy" in fake.calls
+    assert all(len(part.graphs) <= 2 for part in step.placed(device)._plan) and "cuGraphExecDestroy" in fake.calls
 
 
 def test_graphs_go_with_their_function() -> None:
