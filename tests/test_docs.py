@@ -92,6 +92,16 @@ def test_every_public_module_and_notebook_has_a_page():
     assert notebooks and notebooks <= set(PAGES)
 
 
+def test_pictures_are_those_of_the_site():
+    text = PAGES["explanation/speed"].text()
+    assert f"]({links.HERE}_static/roofline-both.svg)" in text and "![" in PAGES["guide"].text()
+    assert all(place.startswith(f"{links.HERE}_static/") for place in re.findall(r"!\[[^\]]*\]\((\S+)\)", text))
+
+
+def test_what_a_file_says_to_those_who_edit_it_is_left_out():
+    assert "Knows" not in PAGES["reference/functad.nn"].text().split("## Functions")[0]
+
+
 def test_a_module_tells_how_its_names_are_called():
     text = PAGES["reference/functad.nn"].text()
     assert "### relu\n" in text and "### Conv\n" in text and "- **features**: the number of" in text
