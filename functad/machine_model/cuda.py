@@ -19,6 +19,14 @@ CUDA_SMALL_STEP = 200.0
 """ns of a step on the CPU, of a loop that is one thread's work on a GPU, where that takes about 20 times as long: less
 than two launches for each step. Compared on no GPU yet."""
 
+CUDA_VECTOR_POINTS = 1 << 20
+"""elements from which on a thread computes four neighbours, loaded and stored together. Compared on no GPU yet: four
+for each thread that a large GPU runs at a time."""
+
+CUDA_VECTOR_STATEMENTS = 24
+"""statements of a nest up to which it is computed four times over by each thread. Compared on no GPU yet: what takes
+longer than its memory gains nothing, and needs registers."""
+
 CUDA_FEWEST_ROWS = 128
 """rows from which on a block computes all nests of a row, one after another, instead of the grid each nest. Compared on
 no GPU yet: about as many as a large GPU has multiprocessors."""

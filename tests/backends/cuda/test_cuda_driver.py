@@ -475,14 +475,23 @@ def test_the_stand_in_objects_to_what_the_driver_would() -> None:
 # --- machine code ---------------------------------------------------------------------------------------
 
 
-def test_kernels_take_what_is_packed_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Real machine code: needs NVIDIA's compiler library (NVVM), but no GPU."""
-    monkeypatch.setenv("FUNCTAD_CACHE_DIR", str(tmp_path))
+def compiler_with_nvvm() -> Any:
     compiler = importlib.import_module("functad.backends.cuda.compiler")
     try:
         compiler.ptx(lambda x: None, (("array", "float32"),), (8, 0))
     except CompilationError as problem:
         pytest.skip(f"no NVVM: {problem.__cause__}")
+    return compiler
+
+
+def fake_device() -> CudaDevice:
+    return device_of(FakeCuda())
+
+
+def test_kernels_take_what_is_packed_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Real machine code: needs NVIDIA's compiler library (NVVM), but no GPU."""
+    monkeypatch.setenv("FUNCTAD_CACHE_DIR", str(tmp_path))
+    compiler = compiler_with_nvvm()
     step = executable(lambda x: [(jnp.tanh(x) + 1j)[:, None], x[:, None] @ x[None]], X)
     launches = launches_of(step, device_of(FakeCuda()))
     assert len(launches) == 2
@@ -502,6 +511,17 @@ def test_kernels_take_what_is_packed_for_them(tmp_path: Path, monkeypatch: pytes
     assert all(launch.kernel.fused == (launch.kernel.name == "product") for launch in launches)
     monkeypatch.setattr(compiler, "ptx", None)  # it is on the disk
     assert [compiler.machine_code(launch, (9, 0))[1] for launch in launches]
+
+
+@pytest.mark.parametrize(("dtype", "nbytes"), [("float32", 16), ("float64", 16), ("float16", 8), ("int8", 4)])
+def test_four_elements_are_one_load_and_one_store(dtype: str, nbytes: int) -> None:
+    """Real machine code, as above; nothing loads more than 16 bytes at a time."""
+    compiler = compiler_with_nvvm()
+    (launch,) = launches_of(executable(lambda x, y: [x + y], *[Aval((1 << 20,), np.dtype(dtype))] * 2), fake_device())
+    text = compiler.ptx(launch.kernel.function, launch.types, (9, 0))
+    for way in ("ld", "st"):
+        kinds = re.findall(rf"{way}\.global(?:\.v(\d))?\.[a-z](\d+)", text)
+        assert kinds and {int(count or 1) * int(bits) // 8 for count, bits in kinds} == {nbytes}, kinds
 
 
 _WORD = {"float32": "f32", "float64": "f64", "int64": "u64"}
