@@ -30,8 +30,8 @@ def modules() -> dict[str, types.ModuleType]:
 def page(name: str, module: types.ModuleType) -> str:
     """All public names of a module, those that can be called first."""
     called, classes, values = [], [], []
-    for public, value in _names(module):
-        if not _is_ours(value) or not callable(value):
+    for public, value in names(module):
+        if not is_ours(value) or not callable(value):
             values.append(f"- `{public}`: {_said_of(value)}")
         elif isinstance(value, type):
             classes.append(_class(public, value, name))
@@ -46,7 +46,8 @@ def page(name: str, module: types.ModuleType) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _names(module: types.ModuleType) -> Iterator[tuple[str, Any]]:
+def names(module: types.ModuleType) -> Iterator[tuple[str, Any]]:
+    """The public names of a module and what they stand for, modules left out."""
     listed = getattr(module, "__all__", None) or dir(module)
     for public in listed:
         value = getattr(module, public)
@@ -54,7 +55,8 @@ def _names(module: types.ModuleType) -> Iterator[tuple[str, Any]]:
             yield public, value
 
 
-def _is_ours(value: Any) -> bool:
+def is_ours(value: Any) -> bool:
+    """Whether functad defines it, so that its docstring is functad's."""
     return str(getattr(value, "__module__", "")).startswith("functad")
 
 

@@ -150,7 +150,9 @@ def evaluate_bare(primitive: Primitive, args: Sequence[Any], params: dict[str, A
     """As `evaluate`, of operands that fit each other, and without making an Array of the result."""
     values = []
     for a in args:
-        if type(a) is np.ndarray or not isinstance(a, Array):
+        if type(a) is ArrayImpl:
+            values.append(a._value)
+        elif type(a) is np.ndarray or not isinstance(a, Array):
             values.append(a)
         elif isinstance(a, DeviceArray):
             return evaluate_on_device(primitive, args, params)

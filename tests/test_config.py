@@ -13,9 +13,7 @@ import pytest
 import functad
 import functad.numpy as jnp
 from functad.config import (
-    OPTIONS,
     Config,
-    available_cores,
     config,
     debug_infs,
     debug_nans,
@@ -24,6 +22,7 @@ from functad.config import (
     set_defaults,
 )
 from functad.errors import ArgumentError
+from functad.options import OPTIONS, available_cores
 
 
 @pytest.fixture(autouse=True)

@@ -71,6 +71,7 @@ class Traced:
         return (False,) * len(self.jaxpr.consts) + self.donated if any(self.donated) else ()
 
     def lower(self) -> Lowered:
+        """The same, optimised and written as kernels."""
         return Lowered(self)
 
 
@@ -79,6 +80,13 @@ class Lowered:
 
     jaxpr: the Program as traced. optimized: as it is compiled. kernels: the generated Python source.
     memory_plan: where temporaries lie. cost: operations and bytes by kernel.
+
+    >>> import functad, functad.numpy as jnp
+    >>> lowered = functad.jit(lambda x: x * 1. + 2.).lower(jnp.ones(3))
+    >>> lowered.optimized
+    { lambda ; a:f32[3]. let b:f32[3] = add a 2.0:f32[] in (b,) }
+    >>> lowered.compile()(jnp.ones(3))
+    Array([3., 3., 3.], dtype=float32)
     """
 
     def __init__(self, traced: Traced) -> None:
@@ -136,6 +144,7 @@ class Lowered:
         return lowered(closed(self.jaxpr), self._traced.donated_inputs(), self._traced.backend)
 
     def as_text(self) -> str:
+        """The Program that runs."""
         return str(self.optimized)
 
     def compile(self, compiler_options: Mapping[str, Any] | None = None) -> Compiled:
@@ -257,6 +266,7 @@ class Compiled:
         return Lowered(self._traced).memory_plan
 
     def cost_analysis(self) -> dict[str, float]:
+        """Operations and bytes of a call, under JAX's names."""
         return Lowered(self._traced).cost_analysis()
 
     def _values(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:

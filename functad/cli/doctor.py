@@ -21,8 +21,9 @@ import numpy as np
 
 import functad
 from functad import machine_model
-from functad.config import OPTIONS, available_cores, config
+from functad.config import config
 from functad.errors import DeviceError, FunctadError
+from functad.options import OPTIONS, available_cores
 from functad.system import lapack, numba_here
 
 

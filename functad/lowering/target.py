@@ -98,6 +98,7 @@ class Target:
         self._name = name
         self.threads_hint = writer.machine.threads
         self.on_device = writer.machine.on_device
+        self.source = eqn.source
 
     def kernel(
         self,

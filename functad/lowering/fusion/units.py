@@ -90,7 +90,7 @@ def domain_of(eqn: Eqn) -> Domain:
     if isinstance(rule, Reduction):
         return Domain(eqn.invars[0].aval.shape, rule.axes(eqn))
     if isinstance(rule, Running):
-        return Domain(eqn.outvars[0].aval.shape, (), CarriedAxis(eqn.params["axis"], eqn.params["reverse"]))
+        return Domain(eqn.outvars[0].aval.shape, (), CarriedAxis(*rule.direction(eqn)))
     return Domain(eqn.outvars[0].aval.shape)
 
 

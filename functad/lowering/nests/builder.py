@@ -295,6 +295,7 @@ class Context:
         self._level = level
         self.avals: list[Aval] = [a.aval for a in eqn.invars]
         self.out: Aval = eqn.outvars[0].aval
+        self.source = eqn.source
 
     def read(self, k: int, index: Sequence[Affine]) -> str:
         """The element of operand k at an index, which must lie inside of it."""

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from functad import machine_model
-from functad.config import available_cores
 from functad.dtypes import kind_of
+from functad.options import available_cores
 from functad.primitives.kernels.sorting import sort_values
 from functad.primitives.loops.order import from_key, ordered
 from functad.primitives.loops.sort_keys import Key, SortedRows, index_dtype, keys_of, number_of
