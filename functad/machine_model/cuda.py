@@ -58,6 +58,9 @@ CUDA_GRAPH_NODES = 1 << 13
 """launches of a graph at most; loops of known length with more of them are gone through by Python. Chosen: a graph
 takes about a KiB for each. Compared on no GPU yet."""
 
+CUDA_CUBLAS_BYTES = 32 << 20
+"""bytes of memory that cuBLAS is given for each of two streams. Chosen: what NVIDIA recommends for the GPUs of 2022."""
+
 CUDA_OPERATIONS = 4096
 """operations outside of jit, by parameters and types, whose kernels are kept. Chosen."""
 
