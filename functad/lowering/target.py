@@ -16,6 +16,7 @@ from functad.lowering.nests.affine import Affine
 from functad.lowering.nests.builder import NestBuilder
 from functad.lowering.nests.collapse import collapse, part
 from functad.lowering.nests.crossed import without_crossing
+from functad.lowering.nests.memory_order import put_in_memory_order
 from functad.lowering.nests.nest import PRE, Load, Nest, Store
 from functad.lowering.nests.split import split_reduction
 from functad.lowering.nests.updates import shared_updates
@@ -67,6 +68,7 @@ class StepWriter:
         builder.nest.drop_unused()
         if not builder.nest.stores:
             return
+        put_in_memory_order(builder.nest)
         collapse(builder.nest)
         part(builder.nest)
         eqns = list(dict.fromkeys(builder.nest.eqns))
