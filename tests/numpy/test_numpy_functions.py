@@ -277,3 +277,10 @@ def test_what_is_joined_by_an_index():
             jnp.r_[key]
     with pytest.raises(ArgumentError, match=r"the axes of a part of shape \(2,\) cannot begin at 3 of 3"):
         jnp.r_["0,3,3", x]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_infinities_have_no_spacing(dtype):
+    """NaN, as in NumPy; JAX's is inf for −inf of float16."""
+    for spacing in (jnp.spacing, functad.jit(jnp.spacing)):
+        assert np.isnan(spacing(np.array([-np.inf, np.inf], dtype))).all()
