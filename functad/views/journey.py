@@ -119,6 +119,13 @@ def _why_not_run(program: Program) -> str:
 # --- stages --------------------------------------------------------------------------------------------------------
 
 
+_RECORDED = "The function ran once on stand-ins for arrays, which recorded each operation: an equation a line."
+_RECORDED_PART = (
+    "The function ran once on stand-ins for arrays, which recorded each operation on what is differentiated: an "
+    "equation a line. What does not depend on that, or has no derivative, as a comparison has none, is a constant here."
+)
+
+
 class _Writer:
     """Writes the stages of what was recorded."""
 
@@ -161,7 +168,7 @@ class _Writer:
             shown = self._program(derivative.primal)
             yield Stage(
                 "Traced",
-                "The function ran once on stand-ins for arrays, which recorded each operation: an equation a line.",
+                _RECORDED_PART if derivative.primal.constvars else _RECORDED,
                 tuple(shown),
                 legend,
             )
@@ -192,7 +199,7 @@ class _Writer:
         elif self.recorder.examples:
             yield Stage("Batched", "This is the whole Program, for all examples.", tuple(lines), legend)
         else:
-            does = "The function ran once on stand-ins for arrays, which recorded each operation: an equation a line."
+            does = _RECORDED
             yield Stage("Traced", does, tuple(lines), legend)
 
     def _legend(self) -> tuple[str, ...]:
