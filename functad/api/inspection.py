@@ -22,8 +22,9 @@ from functad.api.arguments import (
     of_positions,
 )
 from functad.errors import ArgumentError
-from functad.ir import Primitive, Program, set_binder
+from functad.ir import Primitive, Program
 from functad.pretty import call_arguments
+from functad.primitive_record import set_binder
 from functad.system.once import imported
 from functad.tracing import Tracer, bind, current_trace, eval_program, trace_to_program
 from functad.tree_util import PyTreeDef, tree_flatten, tree_structure, tree_unflatten

@@ -28,10 +28,10 @@ from functad.ir import (
     Source,
     Var,
     check_program,
-    own_primitives,
     registry,
 )
 from functad.pretty import spatial_letters
+from functad.primitive_record import own_primitives
 from functad.primitives.arithmetic import RoundingMethod
 from functad.primitives.convolution import ConvDimensionNumbers
 from functad.primitives.dimension_numbers import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers

@@ -17,8 +17,9 @@ from functad.config import note_redefinition
 from functad.errors import ArgumentError, NoRuleError
 from functad.evaluation import aval_of, infer_avals
 from functad.extend.scalars import OwnScalar, check_template
-from functad.ir import Absent, Aval, Primitive, Program, own_primitives
+from functad.ir import Absent, Aval, Primitive, Program
 from functad.lowering_rules import Defined, Indexed, Loops, Reduction, Running, Scalar, Scattered
+from functad.primitive_record import own_primitives
 from functad.primitives.callback import FlatCallback, pure_callback
 from functad.system.once import imported
 from functad.tracing import eval_program, trace_to_program

@@ -75,6 +75,10 @@ class PyTreeDef:
 
     Attributes:
         num_leaves: the number of leaves.
+
+    >>> import functad
+    >>> functad.tree_util.tree_structure({"a": 1, "b": (2, None)})
+    PyTreeDef({'a': *, 'b': (*, None)})
     """
 
     __slots__ = ("_children", "_hash", "_is_flat", "_kind", "_metadata", "num_leaves")

@@ -41,13 +41,23 @@ no_effects: frozenset[Any] = frozenset()
 
 
 class DropVar(Var):
-    """In JAX a result that nobody uses. Here each has a variable, so there is no DropVar."""
+    """In JAX a result that nobody uses. Here each has a variable, so there is no DropVar.
+
+    >>> import functad
+    >>> program = functad.make_jaxpr(lambda x: (x + 1., x)[1])(2.)
+    >>> [isinstance(v, DropVar) for v in program.eqns[0].outvars]
+    [False]
+    """
 
     __slots__ = ()
 
 
 class TraceTag:
-    """A mark of a user's own kind of trace."""
+    """A mark of a user's own kind of trace.
+
+    >>> TraceTag() == TraceTag()
+    False
+    """
 
 
 def jaxpr_as_fun(closed_jaxpr: Program) -> Callable[..., list[Any]]:
