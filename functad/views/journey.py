@@ -273,7 +273,8 @@ class _Writer:
         lines: list[Line] = []
         for filename, numbers in wanted.items():
             file = self.places.files.setdefault(filename, len(self.places.files))
-            lines.append(Line(filename, "#"))
+            is_known = bool(linecache.getlines(filename))
+            lines.append(Line(filename if is_known else f"{filename} (its text is not known)", "#"))
             last = 0
             for number in sorted(numbers):
                 if last and number > last + 1:
@@ -304,7 +305,7 @@ class _Writer:
         computed = sum(1 for line in lines if not line.mark)
         does = (
             f"Equations that go over the same elements share one loop, so that what lies between them is never written "
-            f"to memory: {computed} equations, {len(steps)} {'step' if len(steps) == 1 else 'steps'}."
+            f"to memory: {_counted(computed, 'equation')}, {_counted(len(steps), 'step')}."
         )
         return Stage("Fused into groups", does, tuple(lines))
 
@@ -386,6 +387,10 @@ class _Writer:
             yield Stage(
                 title, f"{does} {sum(len(t) for t in functions.values()):,} lines.", tuple(lines), (), None, True
             )
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _kernel_note(name: str, cost: Mapping[str, Any], measured: Mapping[str, float]) -> str:

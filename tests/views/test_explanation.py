@@ -211,6 +211,14 @@ def test_constants_keep_their_letters_and_it_is_said_what_is_one():
     assert "differentiated" not in functad.explain(jnp.sin, times=False)(1.0)["Traced"].does
 
 
+def test_lines_of_text_that_is_gone_are_numbers():
+    names = {"jnp": jnp}
+    exec(compile("def f(x):\n    return jnp.sin(x)\n", "<a cell that is gone>", "exec"), names)
+    found = functad.explain(names["f"], times=False)(1.0)
+    assert texts(found["Source"]) == ["<a cell that is gone> (its text is not known)", "1", "2"]
+    assert "1 equation, 1 step." in found["Fused into groups"].does
+
+
 def test_a_pass_of_the_users_shows_up(monkeypatch):
     def count_twice(program):
         """Nothing is counted, but equations go round."""
