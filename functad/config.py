@@ -74,6 +74,7 @@ class Config(threading.local):
     disable_jit: bool
     num_threads: int
     fuse_multiply_add: bool
+    cuda_products: str
     numpy_dtype_promotion: str
     numpy_rank_promotion: str
     check_programs: bool

@@ -59,7 +59,7 @@ def executable(program: Program, donated: tuple[bool, ...] = (), backend: str | 
     program = without_keys(program)
     chosen = backend or config.default_backend
     own = extensions_of("backend").get(chosen), *own_optimisations()
-    key = ("executable", chosen, donated, config.fuse_multiply_add, *own)
+    key = ("executable", chosen, donated, config.fuse_multiply_add, config.cuda_products, *own)
     return once(
         (id(program), *key),
         lambda: program.cache.get(key),
@@ -85,7 +85,7 @@ def _compiled(program: Program, backend: str, donated: tuple[bool, ...]) -> Exec
 def lowered(program: Program, donated: tuple[bool, ...] = (), backend: str | None = None) -> Any:
     """The Program as kernels of a backend, the configured one by default, not compiled."""
     chosen = backend or config.default_backend
-    key = ("lowered", chosen, donated, config.fuse_multiply_add, *own_optimisations())
+    key = ("lowered", chosen, donated, config.fuse_multiply_add, config.cuda_products, *own_optimisations())
     return memoised(program, key, lambda: lower_program(optimized(program), chosen, donated))
 
 

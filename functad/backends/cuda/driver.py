@@ -8,13 +8,14 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial, wraps
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial, wraps
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
-from functad.backends.cuda.launching import Launch, PackedLaunches
+from functad.backends.cuda import cublas
+from functad.backends.cuda.launching import Launch, LibraryProduct, PackedLaunches
 from functad.backends.cuda.pool import NoMemoryError
 from functad.errors import DeviceError, DeviceFaultError
 
@@ -162,6 +163,7 @@ class Compiler(Protocol):
     def ptx(
         self, function: Any, arguments: Sequence[tuple[str, str]], capability: tuple[int, int], fused: bool
     ) -> str: ...
+    def found_library(self, pattern: str) -> str | None: ...
 
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -299,17 +301,45 @@ class CudaDriver:
     # --- kernels ----------------------------------------------------------------------------------------
 
     @_in_context
-    def prepare(self, name: str, launches: Sequence[Launch]) -> CudaRun:
+    def prepare(self, name: str, launches: Sequence[Launch | LibraryProduct]) -> CudaRun:
         """Launches ready to be started, on memories whose addresses each call gives; `name` is what errors call it."""
-        packed = PackedLaunches(launches)
-        first = packed.words.ctypes.data
-        ready = []
-        for launch, (start, stop) in zip(launches, packed.spans):
+        packed = PackedLaunches([launch for launch in launches if isinstance(launch, Launch)])
+        first, spans = packed.words.ctypes.data, iter(packed.spans)
+        starts: list[Start] = []
+        for launch in launches:
+            if isinstance(launch, LibraryProduct):
+                starts.append(partial(self._start_product, launch))
+                continue
+            start, stop = next(spans)
             pointers = (ctypes.c_void_p * (stop - start))(*range(first + 8 * start, first + 8 * stop, 8))
-            ready.append(
-                (self._function(launch), *launch.grid, *launch.block, launch.shared, self.stream, pointers, None)
-            )
-        return CudaRun(self, name, launches, packed, ready)
+            dimensions = (self._function(launch), *launch.grid, *launch.block, launch.shared)
+            starts.append(partial(self._start_kernel, launch.kernel.name, dimensions, pointers))
+        return CudaRun(self, name, packed, starts)
+
+    def _start_kernel(
+        self, name: str, dimensions: tuple[int, ...], pointers: Any, addresses: Sequence[int], stream: int
+    ) -> None:
+        """Start a kernel whose arguments, with the addresses, lie behind pointers."""
+        code = self._code("cuLaunchKernel", *dimensions, stream, pointers, None)
+        if code:
+            self._check(code, f"starting the kernel `{name}`")
+
+    def _start_product(self, product: LibraryProduct, addresses: Sequence[int], stream: int) -> None:
+        assert self.blas is not None
+        self.blas.start(product, addresses, stream)
+
+    @cached_property
+    @_in_context
+    def blas(self) -> cublas.Cublas | None:
+        """What multiplies matrices, started when it is first asked for; None where there is no cuBLAS.
+
+        Raises:
+            DeviceError: it does not work.
+        """
+        path = self._compiler.found_library("libcublas.so*")
+        if path is None:
+            return None
+        return cublas.Cublas(cublas.library(path), (self.stream, self.recording), self.allocate)
 
     def _function(self, launch: Launch) -> int:
         key = (launch.kernel.text, launch.types)
@@ -330,18 +360,15 @@ class CudaDriver:
         return self._compiler.ptx(kernel.function, launch.types, self.facts().capability, kernel.fused)
 
     @_in_context
-    def launch_all(self, what: str, launches: Iterable[tuple[str, tuple[Any, ...]]]) -> None:
-        """Start kernels, given with their arguments; what: what errors call them that come later."""
+    def start_all(self, what: str, starts: Sequence[Start], addresses: Sequence[int], stream: int) -> None:
+        """Start what was prepared in a stream; what: what errors call it that come later."""
         self._begin(what)
-        for kernel, arguments in launches:
-            self.launch(kernel, arguments)
+        for start in starts:
+            start(addresses, stream)
 
     def _begin(self, what: str) -> None:
         if what not in self._started:
             self._started = [*self._started[-_REMEMBERED:], what]
-
-    def launch(self, kernel: str, arguments: tuple[Any, ...]) -> None:
-        self._check(self._code("cuLaunchKernel", *arguments), f"starting the kernel `{kernel}`")
 
     @_in_context
     def captured(self, action: Callable[[], None]) -> int:
@@ -499,37 +526,26 @@ def fail(calls: Any, code: int, what: str, started: Sequence[str]) -> None:
     raise kind(f"{known.meaning} ({symbol}, error {code}, in {what}): {known.fix}{before}")
 
 
-_STREAM_ARGUMENT = 8  # which one of cuLaunchKernel's
+Start = Callable[[Sequence[int], int], None]  # of a kernel or a product: with the addresses of memories, in a stream
 
 
 class CudaRun:
     """Launches ready to be started on one GPU. One thread at a time may use it."""
 
-    def __init__(
-        self,
-        driver: CudaDriver,
-        name: str,
-        launches: Sequence[Launch],
-        packed: PackedLaunches,
-        ready: list[tuple[Any, ...]],
-    ) -> None:
+    def __init__(self, driver: CudaDriver, name: str, packed: PackedLaunches, starts: Sequence[Start]) -> None:
         self._driver = driver
         self._name = name
         self._packed = packed
-        self._kernels = [launch.kernel.name for launch in launches]
-        self._ready = ready
+        self._starts = starts
 
     def start(self, addresses: Sequence[int], recorded: bool = False) -> None:
         """Start all launches on memories that begin at these addresses; recorded: as parts of what is captured."""
         self._packed.place(addresses)
-        ready = self._ready
-        if recorded:
-            at, stream = _STREAM_ARGUMENT, self._driver.recording
-            ready = [(*arguments[:at], stream, *arguments[at + 1 :]) for arguments in ready]
-        self._driver.launch_all(self._name, zip(self._kernels, ready))
+        stream = self._driver.recording if recorded else self._driver.stream
+        self._driver.start_all(self._name, self._starts, addresses, stream)
 
     def profiled(self, addresses: Sequence[int], times: int) -> list[float]:
         """The least time in µs that each launch took, of so many."""
         self._packed.place(addresses)
-        pairs = zip(self._kernels, self._ready)
-        return [self._driver.least_time(partial(self._driver.launch, *pair), times) for pair in pairs]
+        stream = self._driver.stream
+        return [self._driver.least_time(partial(start, addresses, stream), times) for start in self._starts]

@@ -18,11 +18,12 @@ from functad import machine_model
 from functad.backends.cpu import report
 from functad.backends.cpu.compile.objects import keep_source
 from functad.backends.cpu.runtime.plain import load_source
+from functad.backends.cuda.cublas import takes
 from functad.backends.cuda.device import CudaDevice, devices
-from functad.backends.cuda.launching import Kernel
+from functad.backends.cuda.launching import Kernel, Launch
 from functad.backends.cuda.lowering import THREADS, TILE, CudaLowering
 from functad.backends.cuda.memory import DeviceMemory, described
-from functad.backends.cuda.products import product_kernel, product_launcher
+from functad.backends.cuda.products import library_product, product_kernel, product_launcher
 from functad.backends.cuda.running import DeviceRun, Launcher, LaunchRow, Stretch, in_stretches
 from functad.backends.cuda.scalars import SIMULATED
 from functad.backends.walking import Address
@@ -78,7 +79,8 @@ class CudaExecutable(CudaLowering):
 
     def ptx(self, device: CudaDevice) -> dict[str, str]:
         """The PTX of each kernel for a device, by name."""
-        launches = [launch for row in self.placed(device).rows for launch in row.launches]
+        found = [launch for row in self.placed(device).rows for launch in row.launches]
+        launches = [launch for launch in found if isinstance(launch, Launch)]
         return {launch.kernel.name: device.driver.ptx(launch) for launch in launches}
 
     def placed(self, device: CudaDevice) -> PlacedExecutable:
@@ -150,6 +152,8 @@ class PlacedExecutable:
         """A function of arrays' places that gives the launch of an instruction."""
         step = instruction.step
         if isinstance(step, GemmStep):
+            if self._executable.by_library and takes(step.a.dtype) and self._device.driver.blas is not None:
+                return partial(library_product, step)
             launcher: Any = product_launcher(_product(step.a.dtype), step, TILE, MOST_BLOCKS)
             return launcher
         mapping = self._executable.generated.kernels[instruction.function].mapping

@@ -16,7 +16,7 @@ import numpy as np
 
 from functad import machine_model
 from functad.backends.cuda.device import CudaDevice
-from functad.backends.cuda.launching import ArrayPlace, Launch
+from functad.backends.cuda.launching import ArrayPlace, Launch, LibraryProduct
 from functad.backends.walking import Address, Walker
 from functad.dtypes import is_narrow_float
 from functad.lowering.blocks import ControlPlan, Instruction
@@ -24,7 +24,7 @@ from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.python_functions import call_into
 from functad.lowering.steps import CallStep, LoopStep, UnlessSameStep
 
-Launcher = Callable[..., Launch]
+Launcher = Callable[..., Launch | LibraryProduct]
 
 
 def device_dtype(dtype: np.dtype) -> np.dtype:

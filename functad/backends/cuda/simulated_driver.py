@@ -28,6 +28,7 @@ class SimulatedDriver:
 
     is_simulated = True
     stream = 0
+    blas = None
 
     def __init__(self, number: int) -> None:
         self._number = number
