@@ -37,7 +37,11 @@ Findings = Iterator[tuple[str, object] | Problem]
 
 def add_parser(commands: Any) -> None:
     """Add `doctor` to the sub-commands of a parser."""
-    parser = commands.add_parser("doctor", help="show what functad uses on this machine and test it")
+    parser = commands.add_parser(
+        "doctor",
+        help="show what functad uses on this machine and test it",
+        description="Show what functad uses on this machine, and test it; the exit code is 1 where something is wrong.",
+    )
     parser.add_argument(
         "--measure",
         nargs="*",
