@@ -133,6 +133,29 @@ def check_what_is_carried() -> None:
     run(together)
 
 
+def check_what_is_carried_by_many_blocks() -> None:
+    """As totals of parts and what goes on from them: both ways, all kinds, several loops, a last part that is short."""
+    with changed({"CUDA_CARRIED_STEPS": 8}):
+        for n in (16, 21, 40):
+            x = numbers("float32", 2, n).astype(np.float32)
+            whole = np.arange(-3, n - 3, dtype=np.int32)
+            for fun, args in (
+                (lambda x: jnp.cumsum(x[0] * 2) + x[1], (x,)),
+                (lambda x: jnp.cumsum(x, 1), (x,)),
+                (lambda x: (lax.cummax(x, 1, reverse=True), lax.cummin(jnp.sin(x[1]))), (x,)),
+                (lambda x: lax.cumlogsumexp(x[1]), (x,)),
+                (lambda w: (jnp.cumsum(w), jnp.cumprod(w)), (whole,)),
+                (lambda x: jnp.cumsum(jnp.cumsum(x[0])), (x,)),
+                (lambda x: jnp.cumsum(x[0].astype(jnp.float16)), (x,)),
+                (lambda x: jnp.cumsum(x[0] + 1j * x[1]), (x,)),
+                (lambda x: 1 / jnp.cumsum(x[0] * -0.0), (abs(x),)),
+                (functad.grad(lambda x: (jnp.cumsum(x[0]) ** 2).sum()), (x,)),
+            ):
+                agree(fun, *args)
+        kernels = str(functad.jit(jnp.cumsum, backend="cuda").lower(np.ones(40, np.float32)).kernels)
+        assert "def totals_" in kernels and "block: part < 5; thread: i < 40" in kernels, kernels
+
+
 def check_four_elements_at_a_time() -> None:
     """Loads and stores of neighbours, beside what is read elsewhere, of all dtypes, in place, and what does not fit."""
     small = {"CUDA_VECTOR_POINTS": 1, "CUDA_FEWEST_ROWS": 1, "CUDA_FEW_POINTS": 64}

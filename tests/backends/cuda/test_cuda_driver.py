@@ -633,6 +633,15 @@ def test_four_elements_are_one_load_and_one_store(dtype: str, nbytes: int) -> No
         assert kinds and {int(count or 1) * int(bits) // 8 for count, bits in kinds} == {nbytes}, kinds
 
 
+def test_what_many_blocks_carry_compiles() -> None:
+    """Real machine code, as above."""
+    compiler = compiler_with_nvvm()
+    launches = launches_of(executable(lambda x: [jnp.cumsum(x)], Aval((1 << 20,), F32)), fake_device())
+    assert [launch.grid[0] for launch in launches] == [64, 64]
+    for launch in launches:
+        assert "bar.sync" in compiler.ptx(launch.kernel.function, launch.types, (9, 0))
+
+
 _WORD = {"float32": "f32", "float64": "f64", "int64": "u64"}
 
 
