@@ -69,7 +69,8 @@ class StepWriter:
         collapse(builder.nest)
         part(builder.nest)
         eqns = list(dict.fromkeys(builder.nest.eqns))
-        for suffix, nest in split_reduction(builder.nest):
+        most = self.machine.threads if self.machine.on_device else 1
+        for suffix, nest in split_reduction(builder.nest, most):
             collapse(nest)
             self.steps.append(NestStep(name + suffix, nest, eqns))
 

@@ -133,6 +133,32 @@ def check_what_is_carried() -> None:
     run(together)
 
 
+def check_unique_indices_need_no_owners() -> None:
+    """Each update is a thread's of its own where they are said not to meet; not where they are moved into bounds."""
+    x, at = numbers("float32", 12).astype(np.float32), np.array([3, 0, 11, 7, 40], np.int32)
+    with changed({"ELEMENTS_WORTH_THREADS": 1, "CUDA_PIECES": 4}):
+        for mode, is_apart in (("drop", True), ("clip", False)):
+            for unique in (False, True):
+
+                def put(x: Any, at: Any, mode: str = mode, unique: bool = unique) -> Any:
+                    return x.at[at].add(x[:5] + 1, mode=mode, unique_indices=unique)
+
+                agree(put, x, at)
+                kernels = str(functad.jit(put, backend="cuda").lower(x, at).kernels)
+                assert ("owner_here" not in kernels) is (unique and is_apart), kernels
+
+
+def check_long_reductions_keep_all_blocks_busy() -> None:
+    x = numbers("float32", 4, 96).astype(np.float32)
+    with changed({"CUDA_PART_TERMS": 8, "CUDA_PIECES": 16}):
+        for fun in (jnp.sum, lambda x: jnp.max(x, 0), lambda x: jnp.sum(x * x, 1), lambda x: (x.T.min(0), x.T.sum(1))):
+            agree(fun, x)
+        kernels = str(functad.jit(lambda x: jnp.sum(x, 1), backend="cuda").lower(x).kernels)
+        assert "block: q < 4, i < 4; thread: r_by_four < 6" in kernels, kernels
+        with changed({"CUDA_FEWEST_ROWS": 4}):
+            assert "_parts" not in str(functad.jit(softmax, backend="cuda").lower(x).kernels)
+
+
 def check_what_is_carried_by_many_blocks() -> None:
     """As totals of parts and what goes on from them: both ways, all kinds, several loops, a last part that is short."""
     with changed({"CUDA_CARRIED_STEPS": 8}):
