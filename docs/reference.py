@@ -37,13 +37,18 @@ def page(name: str, module: types.ModuleType) -> str:
             classes.append(_class(public, value, name))
         else:
             called.append(_entry("###", public, value, name))
-    doc = inspect.getdoc(module) or ""
-    parts = [f"# {name}", as_markdown(doc)]
+    parts = [f"# {name}", as_markdown(_for_readers(inspect.getdoc(module) or ""))]
     for title, entries in ("Functions", called), ("Classes", classes):
         parts += [f"## {title}", *entries] if entries else []
     if values:
         parts += ["## Values", "\n".join(values)]
     return "\n\n".join(parts) + "\n"
+
+
+def _for_readers(doc: str) -> str:
+    """A file's docstring without what it knows and must not know, which is said to those who edit it."""
+    parts = doc.split("\n\n")
+    return "\n\n".join(part for part in parts if not part.startswith(("Knows ", "This file must not know")))
 
 
 def names(module: types.ModuleType) -> Iterator[tuple[str, Any]]:

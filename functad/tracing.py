@@ -155,7 +155,7 @@ class Trace:
             self.ops.append(Op(primitive, args, params, (out,), source))
             return out
         outs = [Tracer(self, aval, None, primitive, source) for aval in infer_avals(primitive, avals, params)]
-        self.ops.append(Op(primitive, args, params, outs, source))
+        self.ops.append(Op(primitive, args, params, tuple(outs), source))  # who gets the list may write into it
         return outs
 
     def record_with_values(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -186,7 +186,7 @@ class Trace:
         outs = [
             Tracer(self, a, r, primitive, source) if kind_of(a.dtype) in "fc" else r for a, r in zip(avals, results)
         ]
-        self.ops.append(Op(primitive, args, params, outs, source, values, results, pushforward))
+        self.ops.append(Op(primitive, args, params, tuple(outs), source, values, results, pushforward))
         return outs
 
     def _refuse_own(self, results: Sequence[Any], params: dict[str, Any]) -> None:

@@ -56,6 +56,7 @@ NOT_TUNED = {
     "_STIRLING_RESTS": "coefficients",
     "PRE": "an enumeration",
     "POST": "an enumeration",
+    "ACROSS": "an enumeration",
 }
 
 

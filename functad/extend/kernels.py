@@ -22,7 +22,7 @@ _STATEMENTS = (
 )  # fmt: skip
 
 
-class KernelTarget:
+class OwnKernels:
     """What a `Loops` rule of a user's writes its kernels to.
 
     Attributes:
@@ -123,7 +123,7 @@ def _own_kernels(
     name: str, rule: Callable[..., None], target: Any, ins: Sequence[Any], outs: Sequence[Any], **params: Any
 ) -> None:
     """Let a user's rule write its kernels."""
-    own = KernelTarget(target, ins, outs, f"the Loops rule of `{name}` at {target.source}:")
+    own = OwnKernels(target, ins, outs, f"the Loops rule of `{name}` at {target.source}:")
     rule(own, ins, outs, **params)
     own.check_written()
 

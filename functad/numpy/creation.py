@@ -16,7 +16,7 @@ from functad.api.meshes import device_put
 from functad.array import Array, ArrayImpl, KeyArray
 from functad.device_arrays import device_of, is_committed, put_by_default
 from functad.dtypes import kind_of
-from functad.errors import ArgumentError, CopyError, TooLargeError
+from functad.errors import ArgumentError, ConcretizationError, CopyError, TooLargeError
 from functad.layouts import check_device
 from functad.numpy import arithmetic
 from functad.numpy.building import as_array, filled
@@ -320,6 +320,8 @@ def _parts(*values: Any) -> list[Any]:
 def known_count(name: str, num: Any) -> int:
     try:
         count = operator.index(num)
+    except ConcretizationError:
+        raise
     except TypeError:
         raise ArgumentError(f"{name}: num must be an integer, got {num!r}") from None
     if count < 0:

@@ -365,6 +365,16 @@ def describe(tree: Any) -> str:
     return _describe_node(kind, metadata, len(children))
 
 
+def returned(tree: PyTreeDef) -> str:
+    """What a function returned that should have returned something else, in words.
+
+    >>> returned(PyTreeDef(KINDS[type(None)], None, (), 0, False))
+    'None (is a `return` missing?)'
+    """
+    is_none = not tree.num_leaves and tree.node_data() == (type(None), None)
+    return "None (is a `return` missing?)" if is_none else f"a pytree {tree}"
+
+
 def _flatten(tree: Any, leaves: list[Any]) -> PyTreeDef:
     if KINDS[type(tree)] is None:
         leaves.append(tree)

@@ -6,7 +6,6 @@ This file must not know what progresses: it is told counts and a text, and print
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from typing import TextIO
 
 from functad.errors import ArgumentError
 from functad.system.notebook import NotebookLine, notebook_line
+from functad.system.once import imported
 
 _REWRITE_INTERVAL = 0.1
 _BAR_CELLS, _FEWEST_CELLS = 24, 6
@@ -168,7 +168,8 @@ class Progress:
         self._write("\r" + line + padding)
 
     def _columns(self) -> int:
-        return shutil.get_terminal_size().columns - 1
+        columns: int = imported("shutil").get_terminal_size().columns
+        return columns - 1
 
     def _line(self, ended: bool) -> str:
         elapsed = self._now - self._start

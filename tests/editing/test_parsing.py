@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -316,3 +317,17 @@ def test_what_is_used_twice_within_what_is_used_twice():
     program = functad.parse_program(text)
     assert text.count("let lambda") == 2 and str(program) == text
     assert functad.eval_jaxpr(program, program.consts, 1.0)[0] == outer(1.0) * outer(2.0)
+
+
+def test_equations_without_a_line_of_an_example_are_seen():
+    trips = RoundTrips()
+    program = functad.make_jaxpr(lambda x: jnp.sin(x) + 1.0)(1.0)
+    (first, *others) = program.eqns
+    trips.file = os.path.dirname(__file__)
+    trips.traced(program, {})
+    assert not trips.without_line
+    trips.traced(program.replace(eqns=[first.replace(source=None), *others]), {})
+    assert trips.without_line[0].source is None and len(trips.without_line) == 1
+    trips.file = "<doctest "
+    trips.traced(program, {})
+    assert len(trips.without_line) == 3

@@ -2,6 +2,7 @@
 
 A plugin of pytest, which `conftest.py` loads. A kind is an operation with the types of its operands, its results and
 its parameters' values. Programs are printed at once, for tests look at how long they live, and read after the test.
+Examples of docstrings run as a user's, and each equation of theirs must have one of their lines.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ class RoundTrips(Observer):
         self.kinds: set[Hashable] = set()
         self.waiting: list[Printed] = []
         self.count = 0
+        self.file = ""  # how the name of the file begins whose lines equations should have
+        self.without_line: list[Eqn] = []
 
     def traced(self, program: Program, variables: Any) -> None:
         self.note(program)
@@ -44,6 +47,7 @@ class RoundTrips(Observer):
 
     def note(self, program: Program) -> None:
         """Print a Program, if one of its equations is of a new kind."""
+        self.without_line += [eqn for eqn in program.eqns if not has_line(eqn, self.file)]
         if len(program.eqns) > MOST_EQUATIONS:
             return
         kinds = {kind for eqn in program.eqns for kind in kinds_of(eqn)}
@@ -61,6 +65,12 @@ class RoundTrips(Observer):
         for printed in waiting:
             check_round_trip(printed)
             self.count += 1
+
+
+def has_line(eqn: Eqn, file: str) -> bool:
+    """Whether an equation has a line of a file, if one is named; that of a test may come from anywhere."""
+    source = eqn.source
+    return not file or source is not None and bool(source.text) and source.code.co_filename.startswith(file)
 
 
 def check_round_trip(printed: Printed) -> None:
@@ -114,8 +124,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _programs_can_be_read_again() -> Iterator[None]:
+def _programs_can_be_read_again(request: pytest.FixtureRequest) -> Iterator[None]:
+    example = getattr(request.node, "dtest", None)
+    ROUND_TRIPS.file = "<doctest " if example is not None else ""
+    if example is not None:
+        example.globs["__name__"] = "__main__"  # else its lines were the module's own, which are none of a user's
     yield
+    ROUND_TRIPS.file, lost = "", ROUND_TRIPS.without_line
+    ROUND_TRIPS.without_line = []
+    assert not lost, f"these equations have no line of the example: {lost}"
     ROUND_TRIPS.read()
 
 
