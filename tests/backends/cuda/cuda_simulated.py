@@ -205,6 +205,8 @@ def check_four_elements_at_a_time() -> None:
         assert text.count("load4(") == text.count("store4(") == 1 and "i_by_four < 32" in text, text
         odd = functad.jit(lambda x: x * 0.5 + 1, backend="cuda").lower(x[:3, :5])
         assert "load4" not in str(odd.kernels)
+        beside = functad.jit(lambda x: x[:, 1:9] * 2, backend="cuda").lower(x)
+        assert "load4" not in str(beside.kernels) and "store4" in str(beside.kernels)
 
 
 def check_products() -> None:
