@@ -62,6 +62,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--share"):
         config.pluginmanager.register(_Share(config), "share")
+    if (config.rootpath / "tests" / "tools" / "round_trips.py").exists():
+        config.pluginmanager.import_plugin("round_trips")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -74,6 +74,7 @@ class Config(threading.local):
     disable_jit: bool
     num_threads: int
     fuse_multiply_add: bool
+    cuda_products: str
     numpy_dtype_promotion: str
     numpy_rank_promotion: str
     check_programs: bool
@@ -291,7 +292,11 @@ def accepted_context(name: str) -> Callable[..., AbstractContextManager[None]]:
             _accepted[name] = before
 
     context.__name__ = context.__qualname__ = name
-    context.__doc__ = f"A context for JAX's option of that name, which decides nothing: {ACCEPTED[name].doc}."
+    context.__doc__ = (
+        f"A context for JAX's option of that name, which decides nothing: {ACCEPTED[name].doc}.\n\n"
+        f">>> import functad\n>>> with functad.{name}({ACCEPTED[name].default!r}):\n"
+        f"...     functad.config.jax_{name}\n{'' if ACCEPTED[name].default is None else repr(ACCEPTED[name].default)}\n"
+    )
     return context
 
 

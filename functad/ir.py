@@ -103,6 +103,7 @@ class Aval:
         return self.shape == other.shape and self.dtype == other.dtype
 
     def str_short(self) -> str:
+        """As types are printed in Programs: `f32[2,3]`."""
         return f"{dtypes.short_name(self.dtype)}[{','.join(map(str, self.shape))}]"
 
     def __repr__(self) -> str:
@@ -241,6 +242,7 @@ class Eqn:
     __str__ = __repr__
 
     def replace(self, **changes: Any) -> Eqn:
+        """The same equation with other fields: `eqn.replace(params=…)`."""
         fields = {name: getattr(self, name) for name in self.__slots__}
         return Eqn(**{**fields, **changes})
 
@@ -251,6 +253,16 @@ class Program:
     `consts` are the values of `constvars`: arrays, or tracers of an outer trace while one is active.
     Programs are immutable; what is derived from one (its compiled form, its transposed, …) is memoised
     in `cache`, so that it lives exactly as long as the Program does.
+
+    >>> import functad
+    >>> program = functad.make_jaxpr(lambda x: 2. * x + 1.)(3.)
+    >>> program
+    { lambda ; a:f32[]. let
+        b:f32[] = mul 2.0:f32[] a
+        c:f32[] = add b 1.0:f32[]
+      in (c,) }
+    >>> [eqn.primitive.name for eqn in program.eqns], program.in_avals
+    (['mul', 'add'], [Aval(float32[], weak_type=True)])
     """
 
     __slots__ = ("__weakref__", "cache", "consts", "constvars", "eqns", "invars", "name", "outvars")
@@ -296,6 +308,7 @@ class Program:
         return self.consts
 
     def replace(self, **changes: Any) -> Program:
+        """The same Program with other parts: `program.replace(eqns=…)`; `check_program` tells whether they fit."""
         names = ("invars", "constvars", "consts", "eqns", "outvars", "name")
         return Program(**{**{name: getattr(self, name) for name in names}, **changes})
 
@@ -463,7 +476,7 @@ def _check_program(program: Program, enclosing: str) -> None:
         raise ProgramError(f"{where}: {len(program.constvars)} constvars but {len(program.consts)} values")
     for var, const in zip(program.constvars, program.consts):
         define(var, "the constant list")
-        if var.aval.shape != np.shape(const) or var.aval.dtype != const.dtype:
+        if var.aval.shape != const.shape or var.aval.dtype != const.dtype:
             raise ProgramError(f"{where}: a constant of type {const.dtype}{np.shape(const)} for variable {var}")
     for var in program.invars:
         define(var, "the input list")

@@ -63,6 +63,11 @@ OPTIONS: dict[str, Option] = {
     "fuse_multiply_add": Option(
         False, SWITCH, "jitted functions may add a product that they have not rounded, as no un-jitted one does"
     ),
+    "cuda_products": Option(
+        "cublas",
+        ("cublas", "functad"),
+        "what multiplies matrices on GPUs: cuBLAS where it is found, or functad's kernels",
+    ),
     "numpy_dtype_promotion": Option(
         "standard",
         ("standard", "strict"),
@@ -136,6 +141,7 @@ JIT_OPTIONS = (
     "enable_x64",
     "numpy_dtypes",
     "fuse_multiply_add",
+    "cuda_products",
     "numpy_dtype_promotion",
     "numpy_rank_promotion",
 )

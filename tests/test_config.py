@@ -49,6 +49,7 @@ def test_defaults():
         "default_device": None,
         "disable_jit": False,
         "fuse_multiply_add": False,
+        "cuda_products": "cublas",
         "numpy_dtype_promotion": "standard",
         "numpy_rank_promotion": "allow",
         "check_programs": False,

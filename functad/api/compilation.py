@@ -27,17 +27,17 @@ from functad.api.arguments import (
     without_float0,
 )
 from functad.api.cache_misses import CallExplanation, Signature, closure_of, explain, forget, remember
-from functad.api.device_dispatch import backend_of, make_device_call, place_of_call
-from functad.api.dispatch import MISS, Arguments, FastCall, Results, current_settings, make_call, passed_on
+from functad.api.device_dispatch import CallPlace, backend_of, call_place, make_call_at, place_of_call
+from functad.api.dispatch import MISS, Arguments, FastCall, Results, current_settings, passed_on
 from functad.api.jit_options import Shardings, check_hashable, marked_parameters
 from functad.api.stages import Lowered, Traced
 from functad.api.traced_calls import CacheEntry, SortedCall, TracedCalls, traced_calls_of
-from functad.array import ArrayImpl, value_of
+from functad.array import ArrayImpl
 from functad.backends import check_backend
 from functad.calls.common import closed
 from functad.calls.jit import jit_p, of_moderate_depth
 from functad.config import Config, config, exceptional
-from functad.device_arrays import DeviceArray, common_device, default_device, memory_of, placed, put
+from functad.device_arrays import DeviceArray, common_device, default_device, put
 from functad.errors import ArgumentError, NestingError, WideningWarning
 from functad.execution import executable
 from functad.ir import Aval
@@ -159,7 +159,15 @@ _MANY_NESTED = 20  # jitted functions within each other, when these are to blame
 
 
 class JitFunction(Generic[P, R]):
-    """A jitted function: what `jit` returns."""
+    """A jitted function: what `jit` returns.
+
+    >>> import functad, functad.numpy as jnp
+    >>> doubled = functad.jit(lambda x: 2 * x)
+    >>> isinstance(doubled, functad.stages.Wrapped), doubled(jnp.ones(2))
+    (True, Array([2., 2.], dtype=float32))
+    >>> doubled.lower(jnp.ones(2)).jaxpr
+    { lambda ; a:f32[2]. let b:f32[2] = mul 2.0:f32[] a in (b,) }
+    """
 
     def __init__(
         self,
@@ -226,10 +234,10 @@ class JitFunction(Generic[P, R]):
         entry, reusable = self._entry(call, [v.aval for v in values])
         program = entry.program
         place = place_of_call(values, program.consts, names.describe, self._name(), self._backend, self._device)
-        if self._device is not None:
-            values = [put(v, self._device) if isinstance(v, DeviceArray) else v for v in values]
+        where = call_place(values, program.consts, place, self._device)
+        values = where.moved(values)
         if outermost and reusable and not (config.debug_nans or config.debug_infs or config.debug_key_reuse):
-            arguments, fast_call = self._fast_call(call, entry, values, place)
+            arguments, fast_call = self._fast_call(call, entry, values, where)
             passed = passed_on(program, entry.donated)[1] if place is None else None
             for i in {~k for k in passed or () if k < 0}:
                 if not isinstance(call.leaves[i], ArrayImpl):  # its memory may be another's
@@ -245,14 +253,15 @@ class JitFunction(Generic[P, R]):
             params: dict[str, Any] = {"name": self._name(), "jaxpr": closed(program)}
             if any(entry.donated):
                 params["donated_invars"] = (False,) * len(program.consts) + entry.donated
-            if self._backend is not None:
-                params["backend"] = self._backend
+            backend = backend_of(None, self._backend) if where.held else self._backend
+            if backend is not None:
+                params["backend"] = backend
             outs = bind(jit_p, *program.consts, *values, **params)
         result = tree_unflatten(entry.out_tree, outs)
         return result if self._shardings is None else self._shardings.laid_out(result)
 
     def _fast_call(
-        self, call: SortedCall, entry: CacheEntry, values: Sequence[Any], place: Device | None
+        self, call: SortedCall, entry: CacheEntry, values: Sequence[Any], place: CallPlace
     ) -> tuple[Arguments, FastCall]:
         """The short way for arguments of these types; made at the first call, which compiles."""
         settings = config.jit_settings or current_settings()
@@ -266,23 +275,21 @@ class JitFunction(Generic[P, R]):
                 [type(leaf) for leaf in call.leaves],
                 [names.describe(i)() if d else None for i, d in enumerate(entry.donated)],
             )
-            program, passed = passed_on(entry.program, entry.donated) if place is None else (entry.program, None)
+            on_cpu = place.device is None
+            program, passed = passed_on(entry.program, entry.donated) if on_cpu else (entry.program, None)
             results = Results(entry.out_tree, entry.program.out_avals, passed)
             count = len(entry.program.consts)
             donated = (False,) * count + entry.donated if any(entry.donated) else ()
-            backend = backend_of(place, self._backend)
+            backend = backend_of(place.device, self._backend)
             run = executable(closed(program), donated, backend)
             entry.backends.add(backend or config.default_backend)
-            if place is None:
-                constants = [value_of(c) for c in entry.program.consts]
-                fast_call = make_call(self._name(), arguments, constants, run, results)
-            else:
-                constants = [memory_of(placed(c, place)) for c in entry.program.consts]
-                fast_call = make_device_call(self._name(), arguments, constants, run, results, place)
+            fast_call = make_call_at(place, self._name(), arguments, entry.program.consts, run, results)
             if self._shardings is not None:
                 fast_call = self._shardings.of_call(fast_call)
             entry.calls[known] = arguments, fast_call
         arguments, fast_call = entry.calls[known]
+        if not place.comes_again:
+            return arguments, fast_call
         others = [known for known in self._fast if known[1] is not fast_call]
         self._fast[:] = [(settings, fast_call), *others[: _REMEMBERED - 1]]
         return arguments, fast_call

@@ -24,7 +24,12 @@ from functad.tree_util import register_pytree_node_class, tree_flatten, tree_unf
 
 
 class ErrorCategory(NamedTuple):
-    """A kind of check; sets of them are what `checkify` looks for."""
+    """A kind of check; sets of them are what `checkify` looks for.
+
+    >>> from functad.experimental import checkify
+    >>> sorted(category.name for category in checkify.float_checks)
+    ['division', 'nan']
+    """
 
     name: str
 
