@@ -40,7 +40,8 @@ LONGEST = [
         "scalar_promotion sums typed_keys cpu_signed_zeros calls rotations benchmarks_gradbench odeint "
         "cpu_while_gradients cpu_fused cpu_largest train_rnn cpu_counters numpy_gradients "
         "cpu_elementwise nn_recurrent reductions fuzz_found api_autodiff nn_multi_head "
-        "small_matrices factorising equal_values data cpu_machine cpu_math checkpoints imports gathered_products "
+        "small_matrices factorising equal_values synthetic_digits mnist cpu_machine cpu_math checkpoints imports "
+        "gathered_products "
         "lowering_products "
         "lowering_plan cpu_runtime cache_files loop_passes shifted_stacks cpu_concurrency cpu_objects rewrites "
         "deep_trees report nn_recurrent_combining cpu_random_programs kinks doctor numpy_methods debug cpu_blas "
@@ -61,6 +62,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--share"):
         config.pluginmanager.register(_Share(config), "share")
+    if (config.rootpath / "tests" / "tools" / "round_trips.py").exists():
+        config.pluginmanager.import_plugin("round_trips")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -37,7 +37,10 @@ def for_site(text: str, source: str, page: str, pages: Mapping[str, str]) -> str
         part = LINK.sub(lambda found: f"]({placed(found[1])})", part)
         return _NAMED.sub(lambda f: f"[{f[1]}]({_relative(pages[f[1]], page)})" if f[1] in pages else f[0], part)
 
-    return "".join(part if part.lstrip().startswith("```") else outside_of_code(part) for part in _FENCE.split(text))
+    def code(part: str) -> str:
+        return re.sub(r"\n\s*\n( *`+)$", r"\n\1", part)  # examples end with an empty line, which a page does not need
+
+    return "".join((code if part.lstrip().startswith("```") else outside_of_code)(part) for part in _FENCE.split(text))
 
 
 def _relative(there: str, page: str) -> str:

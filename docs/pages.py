@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 import types
 from collections.abc import Callable
@@ -12,7 +13,14 @@ from . import links, mistakes, reference, tutorial
 from .docstrings import fenced
 
 ROOT = Path(__file__).parent.parent
-PICTURES = {"benchmarks/results/gradbench.svg": "_static/gradbench.svg", "docs/pictures/loss.svg": "_static/loss.svg"}
+PICTURES = {
+    f"{folder}/{name}": f"_static/{name}"
+    for folder, name in [
+        ("benchmarks/results", "gradbench.svg"),
+        ("benchmarks/results", "roofline-both.svg"),
+        ("docs/pictures", "loss.svg"),
+    ]
+}
 
 
 class Page(NamedTuple):
@@ -101,9 +109,14 @@ def _readme() -> tuple[str, str]:
 def _read(source: str) -> str:
     """A page of the repository; its pictures are those of the site."""
     text = (ROOT / source).read_text(encoding="utf-8")
-    for picture, place in PICTURES.items():
-        text = re.sub(rf"https://raw\S*/{re.escape(picture)}", f"{links.HERE}{place}", text)
-    return text
+    folder = posixpath.dirname(source)
+
+    def placed(found: re.Match[str]) -> str:
+        ours = links.OURS.sub("/", found[2])
+        picture = ours.lstrip("/") if ours.startswith("/") else posixpath.normpath(posixpath.join(folder, ours))
+        return f"![{found[1]}]({links.HERE}{PICTURES[picture]})"
+
+    return re.sub(r"!\[([^\]]*)\]\((\S+)\)", placed, text)
 
 
 def _toctree(caption: str, pages: list[Page]) -> str:

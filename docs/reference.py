@@ -30,15 +30,14 @@ def modules() -> dict[str, types.ModuleType]:
 def page(name: str, module: types.ModuleType) -> str:
     """All public names of a module, those that can be called first."""
     called, classes, values = [], [], []
-    for public, value in _names(module):
-        if not _is_ours(value) or not callable(value):
+    for public, value in names(module):
+        if not is_ours(value) or not callable(value):
             values.append(f"- `{public}`: {_said_of(value)}")
         elif isinstance(value, type):
             classes.append(_class(public, value, name))
         else:
             called.append(_entry("###", public, value, name))
-    doc = inspect.getdoc(module) or ""
-    parts = [f"# {name}", as_markdown(doc)]
+    parts = [f"# {name}", as_markdown(_for_readers(inspect.getdoc(module) or ""))]
     for title, entries in ("Functions", called), ("Classes", classes):
         parts += [f"## {title}", *entries] if entries else []
     if values:
@@ -46,7 +45,14 @@ def page(name: str, module: types.ModuleType) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _names(module: types.ModuleType) -> Iterator[tuple[str, Any]]:
+def _for_readers(doc: str) -> str:
+    """A file's docstring without what it knows and must not know, which is said to those who edit it."""
+    parts = doc.split("\n\n")
+    return "\n\n".join(part for part in parts if not part.startswith(("Knows ", "This file must not know")))
+
+
+def names(module: types.ModuleType) -> Iterator[tuple[str, Any]]:
+    """The public names of a module and what they stand for, modules left out."""
     listed = getattr(module, "__all__", None) or dir(module)
     for public in listed:
         value = getattr(module, public)
@@ -54,7 +60,8 @@ def _names(module: types.ModuleType) -> Iterator[tuple[str, Any]]:
             yield public, value
 
 
-def _is_ours(value: Any) -> bool:
+def is_ours(value: Any) -> bool:
+    """Whether functad defines it, so that its docstring is functad's."""
     return str(getattr(value, "__module__", "")).startswith("functad")
 
 

@@ -23,7 +23,7 @@ _SWITCHES = dict.fromkeys(
 )
 _NARROW_FLOATS = dict.fromkeys(
     [f"float8_{kind}" for kind in ("e3m4", "e4m3", "e4m3b11fnuz", "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu")]
-    + ["float4_e2m1fn"],
+    + ["float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn"],
     "functad.numpy.bfloat16 and float16 are the narrowest floats",
 )
 _NARROW_INTEGERS = dict.fromkeys(
@@ -86,8 +86,6 @@ INSTEAD: dict[str, dict[str, str]] = {
     "functad.numpy": {
         **_NARROW_FLOATS,
         **_NARROW_INTEGERS,
-        "ComplexWarning": "numpy.exceptions.ComplexWarning",
-        **dict.fromkeys(("c_", "r_"), "use functad.numpy.concatenate, or stack, with arange"),
         "bool8": "functad.numpy.bool_",
         "in1d": "functad.numpy.isin",
         "row_stack": "functad.numpy.vstack",
@@ -265,6 +263,10 @@ METHODS_ELSEWHERE: dict[str, str] = {
     "requires_grad": "functad.grad(f) differentiates by the arguments of f",
     "backward": "functad.grad(loss)(params): the loss is a function, and its gradient, too",
     "grad": "functad.grad(loss)(params): the loss is a function, and its gradient, too",
+    "append": "functad.numpy.append(x, values); or a list of Python's, and functad.numpy.stack(list) at the end",
+    "extend": "functad.numpy.concatenate([x, more])",
+    "pop": "x[:-1] and x[-1]; arrays are immutable",
+    "insert": "functad.numpy.insert(x, index, values)",
     "zero_": "functad.numpy.zeros_like(x); arrays are immutable",
     "add_": "x + y; arrays are immutable",
     "permute": "functad.numpy.transpose(x, axes)",

@@ -8,13 +8,15 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
+from time import process_time
 
 from functad.config import config
 from functad.editing.repetition import RepeatedSteps, repeated_steps
 from functad.ir import Program, subprograms
 from functad.system.progress import say
 
-_PATIENCE = 1.0  # seconds
+_PATIENCE = 1.0  # seconds of the clock, and of the processor: on a busy machine the least Program takes long
+_SHORTEST = 0.05  # seconds between two looks at the processor's time
 _LEAST = 100  # equations that a loop has together, to be spoken of
 
 
@@ -38,9 +40,15 @@ class Announcement:
 
     def begin(self) -> None:
         """There is something to compile."""
-        if self._program is None or self._timer is not None:
-            return
-        timer = threading.Timer(self._patience, self._speak)
+        if self._program is not None and self._timer is None:
+            self._wait(self._patience, process_time())
+
+    def _wait(self, seconds: float, begun: float) -> None:
+        """Speak after some seconds, if the processor has worked for it long enough by then.
+
+        begun: the processor's time at the beginning.
+        """
+        timer = threading.Timer(seconds, self._speak, (begun,))
         timer.daemon = True
         try:
             timer.start()
@@ -48,9 +56,14 @@ class Announcement:
             return
         self._timer = timer
 
-    def _speak(self) -> None:
+    def _speak(self, begun: float) -> None:
         program = self._program
-        if program is not None:
+        if program is None:
+            return
+        missing = self._patience - (process_time() - begun)
+        if missing > 0:
+            self._wait(max(missing, _SHORTEST), begun)
+        else:
             say(announcement(program))
 
 

@@ -1,4 +1,4 @@
-"""The options of functad: their names, defaults, global values and thread-local overrides.
+"""The values of the options: global ones and thread-local overrides. `options.py` lists which there are.
 
 This file must not know what the options do: the files that read an option decide that.
 """
@@ -12,144 +12,23 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from itertools import takewhile
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 from functad.errors import ArgumentError, close_names
-
-Value: TypeAlias = "bool | str | int | Any"
+from functad.options import (
+    ACCEPTED,
+    CHECKS,
+    JIT_OPTIONS,
+    OPTIONS,
+    OTHER_SPELLINGS,
+    TRACE_OPTIONS,
+    Value,
+    allowed_text,
+    parse_value,
+)
 
 IMPORTED_AT_NS = time.time_ns()
 """When this process imported functad, in ns since 1970: what files are younger it may not have read."""
-
-
-class Option(NamedTuple):
-    """One option: its default, its allowed values and what it is for."""
-
-    default: Value
-    choices: tuple[bool | str | None, ...] | range
-    doc: str
-    one_for_all: bool = False  # the process has one of what it sets, so an override holds for all threads
-
-
-def available_cores() -> tuple[int, str]:
-    """How many processor cores this process may use, and what says so."""
-    count, reason = os.cpu_count() or 1, "the cores of this machine"
-    if hasattr(os, "sched_getaffinity"):
-        allowed = len(os.sched_getaffinity(0))
-        if allowed < count:
-            count, reason = allowed, "the cores that this process is bound to"
-    # A container may be given less time than its cores have: "quota period" in microseconds, or "max period".
-    try:
-        with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
-            quota, period = file.read().split()
-    except (OSError, ValueError):
-        return count, reason
-    if quota != "max" and int(quota) < count * int(period):
-        return max(1, int(quota) // int(period)), "the processor time that this container may use"
-    return count, reason
-
-
-_SWITCH = (False, True)
-
-OPTIONS: dict[str, Option] = {
-    "enable_x64": Option(False, _SWITCH, "Python scalars and new arrays take 64 bits instead of 32"),
-    "numpy_dtypes": Option(
-        "keep", ("keep", "jax"), "what becomes of NumPy's 64-bit arrays and scalars: JAX cuts them to 32 bits"
-    ),
-    "debug_nans": Option(False, _SWITCH, "raise as soon as an operation makes a NaN"),
-    "debug_infs": Option(False, _SWITCH, "raise as soon as an operation makes an infinity"),
-    "debug_key_reuse": Option(False, _SWITCH, "raise where a typed random key is used for the second time"),
-    "debug_index": Option(False, _SWITCH, "raise where an index lies outside of its array, traced ones included"),
-    "log_compiles": Option(False, _SWITCH, "log each time that jit traces or compiles a function"),
-    "announce_compiles": Option(True, _SWITCH, "say on standard error what is compiled if that takes over a second"),
-    "default_backend": Option("cpu", ("cpu", "cuda", "interpreter"), "what runs a Program under jit"),
-    "default_device": Option(None, (None,), "the device on which arrays are made that follow no other; None: the CPU"),
-    "disable_jit": Option(False, _SWITCH, "let jit run the function as it stands, for debugging"),
-    "num_threads": Option(
-        available_cores()[0], range(1, 1025), "the threads that compiled functions run on", one_for_all=True
-    ),
-    "fuse_multiply_add": Option(
-        False, _SWITCH, "jitted functions may add a product that they have not rounded, as no un-jitted one does"
-    ),
-    "numpy_dtype_promotion": Option(
-        "standard",
-        ("standard", "strict"),
-        "'strict' raises where operands of different dtypes meet, but Python's numbers",
-    ),
-    "numpy_rank_promotion": Option(
-        "allow", ("allow", "warn", "raise"), "whether operands of different ranks, none of them 0, broadcast silently"
-    ),
-    "traceback_filtering": Option(
-        "auto",
-        ("auto", "off", "remove_frames", "quiet_remove_frames", "tracebackhide"),
-        "'off' shows functad's own lines, too, in the traceback of an error that nobody catches",
-    ),
-    "check_programs": Option(False, _SWITCH, "verify every Program after every pass"),
-}
-
-
-OTHER_SPELLINGS: dict[str, tuple[str, dict[Value, Value]]] = {
-    "traceback": ("traceback_filtering", {"full": "off", "short": "auto"}),
-}
-"""Options by another name, and what their values are called there."""
-
-
-class Accepted(NamedTuple):
-    """An option of JAX's that decides nothing here: its default, and the values that ask for what happens anyway."""
-
-    default: Any
-    harmless: tuple[Any, ...] | None  # None: all values
-    doc: str
-
-
-_FREE = "XLA's own business"
-ACCEPTED: dict[str, Accepted] = {
-    "default_matmul_precision": Accepted(None, None, "products are always exact to the dtype"),
-    "platform_name": Accepted("", ("", None, "cpu"), "default_device says where arrays are made"),
-    "platforms": Accepted(None, ("", None, "cpu"), "default_device says where arrays are made"),
-    "num_cpu_devices": Accepted(1, (-1, 1, None), "the CPU is one device; num_threads says what it uses"),
-    "include_full_tracebacks_in_locations": Accepted(True, None, "equations know one line of the user's"),
-    "check_tracer_leaks": Accepted(False, None, "a leaked tracer raises where it is used"),
-    "explain_cache_misses": Accepted(False, None, "f.explain(*args) tells why a call is compiled"),
-    "compilation_cache_dir": Accepted(None, None, "the environment variable FUNCTAD_CACHE_DIR names the cache folder"),
-    "enable_compilation_cache": Accepted(True, None, "kernels are kept on disk"),
-    "persistent_cache_min_compile_time_secs": Accepted(1.0, None, "kernels are kept on disk"),
-    "persistent_cache_min_entry_size_bytes": Accepted(0, None, "kernels are kept on disk"),
-    "raise_persistent_cache_errors": Accepted(False, None, "a cache that cannot be used is said, and done without"),
-    "transfer_guard": Accepted("allow", ("allow", None), "there is one memory"),
-    "threefry_partitionable": Accepted(True, (True,), "random numbers are those of the partitionable threefry"),
-    "default_prng_impl": Accepted("threefry2x32", ("threefry2x32",), "keys are of one kind, threefry2x32"),
-    "enable_custom_prng": Accepted(False, (False,), "random.key makes typed keys, PRNGKey raw ones"),
-    "legacy_prng_key": Accepted("allow", ("allow",), "raw keys are as good as typed ones"),
-    "softmax_custom_jvp": Accepted(True, None, "softmax has the derivative that does not overflow"),
-    "cpu_enable_async_dispatch": Accepted(False, None, "calls return when they are finished"),
-    "disable_most_optimizations": Accepted(False, (False,), "default_backend='interpreter' runs without compiling"),
-    "array_garbage_collection_guard": Accepted("allow", ("allow",), _FREE),
-    "cpu_collectives_implementation": Accepted(None, None, _FREE),
-    "enable_checks": Accepted(False, None, "check_programs verifies Programs"),
-    "dynamic_shapes": Accepted(False, (False,), "shapes are known when a function is traced"),
-}
-
-
-# The options that decide what is recorded of a function, and those that decide how a jitted one runs.
-TRACE_OPTIONS = ("enable_x64", "numpy_dtypes", "debug_index", "numpy_dtype_promotion", "numpy_rank_promotion")
-JIT_OPTIONS = (
-    "disable_jit",
-    "debug_nans",
-    "debug_infs",
-    "debug_key_reuse",
-    "debug_index",
-    "default_backend",
-    "default_device",
-    "enable_x64",
-    "numpy_dtypes",
-    "fuse_multiply_add",
-    "numpy_dtype_promotion",
-    "numpy_rank_promotion",
-)
-
-# What is done with the result of each operation.
-CHECKS = ("debug_nans", "debug_infs", "debug_key_reuse", "default_device")
 
 
 extensions: dict[tuple[str, str], Any] = {}
@@ -195,6 +74,7 @@ class Config(threading.local):
     disable_jit: bool
     num_threads: int
     fuse_multiply_add: bool
+    cuda_products: str
     numpy_dtype_promotion: str
     numpy_rank_promotion: str
     check_programs: bool
@@ -275,7 +155,7 @@ class Config(threading.local):
             flag, _, text = argument.partition("=")
             name = flag.removeprefix("--jax_")
             if name != flag and name in OPTIONS:
-                _set_for_all(name, _parse(flag, text or "1", OPTIONS[name]))
+                _set_for_all(name, parse_value(flag, text or "1", OPTIONS[name]))
 
     @property
     def traceback(self) -> str:
@@ -311,7 +191,7 @@ def set_defaults(environment: Mapping[str, str]) -> None:
     for name, option in OPTIONS.items():
         variable = f"FUNCTAD_{name.upper()}"
         text = environment.get(variable)
-        parsed = option.default if text is None else _parse(f"environment variable {variable}", text, option)
+        parsed = option.default if text is None else parse_value(f"environment variable {variable}", text, option)
         _set_for_all(name, parsed)
 
 
@@ -412,7 +292,11 @@ def accepted_context(name: str) -> Callable[..., AbstractContextManager[None]]:
             _accepted[name] = before
 
     context.__name__ = context.__qualname__ = name
-    context.__doc__ = f"A context for JAX's option of that name, which decides nothing: {ACCEPTED[name].doc}."
+    context.__doc__ = (
+        f"A context for JAX's option of that name, which decides nothing: {ACCEPTED[name].doc}.\n\n"
+        f">>> import functad\n>>> with functad.{name}({ACCEPTED[name].default!r}):\n"
+        f"...     functad.config.jax_{name}\n{'' if ACCEPTED[name].default is None else repr(ACCEPTED[name].default)}\n"
+    )
     return context
 
 
@@ -578,29 +462,7 @@ def _checked_value(name: str, value: Value) -> Value:
             return choice
     if name == "default_backend" and value in extensions_of("backend"):
         return value
-    raise ArgumentError(f"option {name!r} ({option.doc}) takes {_allowed(option, repr)}, got {value!r}")
-
-
-def _allowed(option: Option, show: Callable[[object], str]) -> str:
-    if isinstance(option.choices, range):
-        return f"a whole number from {option.choices[0]} to {option.choices[-1]}"
-    return " or ".join(map(show, option.choices))
-
-
-def _parse(variable: str, text: str, option: Option) -> Value:
-    if option.choices == (None,):
-        return text.strip() or None
-    if option.choices != _SWITCH:
-        for choice in option.choices:
-            if str(choice) == text.strip():
-                return choice
-        raise ArgumentError(f"{variable} must be {_allowed(option, str)}, got {text!r}")
-    word = text.strip().lower()
-    if word in ("1", "true", "yes", "on"):
-        return True
-    if word in ("", "0", "false", "no", "off"):
-        return False
-    raise ArgumentError(f"{variable} must be 1, true, yes, on or 0, false, no, off; got {text!r}")
+    raise ArgumentError(f"option {name!r} ({option.doc}) takes {allowed_text(option, repr)}, got {value!r}")
 
 
 config = Config()

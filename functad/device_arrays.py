@@ -17,6 +17,7 @@ from functad.dtypes import key_fry
 from functad.errors import DeviceError
 from functad.ir import Aval
 from functad.layouts import CPU, Device, device_named
+from functad.tree_util import tree_leaves
 
 
 class HeldMemory(Protocol):
@@ -106,20 +107,50 @@ def on_device(memory: Any, aval: Aval) -> DeviceArray:
 
 # --- where arrays lie -----------------------------------------------------------------------------------
 
-# By the `id` of an array on the CPU that somebody put there: a reference to it, which takes the entry out with it.
-_committed: dict[int, weakref.ref[Array]] = {}
+# The rule is JAX's: arrays are committed to the device on which `device_put` has put them, and so is what is computed
+# of them. A computation runs where committed ones lie, which must be one device, and all others follow them there.
+# Without any, it runs where `jit`, the default device or the default backend says. Arrays on the CPU are not committed
+# unless somebody said so; those on GPUs are, unless they were made there because it is the default.
+
+# By the `id` of an array for which that is otherwise: a reference to it, which takes the entry out with it.
+_exceptions: dict[int, weakref.ref[Array]] = {}
+
+# The GPUs that were asked for. Without any it makes no difference who has put an array where.
+gpus: list[Device] = []
+
+
+def _except(x: Array) -> Array:
+    key = id(x)
+    _exceptions[key] = weakref.ref(x, lambda _: _exceptions.pop(key, None))
+    return x
 
 
 def commit(x: Array) -> Array:
-    """Note that an array was put on the CPU on purpose, so that it does not follow others to a device."""
-    key = id(x)
-    _committed[key] = weakref.ref(x, lambda _: _committed.pop(key, None))
-    return x
+    """Note that a new array was put on purpose where it lies, so that it does not follow others."""
+    return x if isinstance(x, DeviceArray) else _except(x)
 
 
 def is_committed(x: Any) -> bool:
     """Whether an array lies where it does on purpose; else it is copied to the device of those that it meets."""
-    return isinstance(x, DeviceArray) or id(x) in _committed
+    return isinstance(x, DeviceArray) is not (id(x) in _exceptions)
+
+
+def commitments_matter() -> bool:
+    """Whether there may be arrays committed to the CPU, and GPUs where they could be used otherwise."""
+    return bool(gpus and _exceptions)
+
+
+def held_on_cpu(values: Sequence[Any]) -> bool:
+    """Whether one of these is committed to the CPU, and it matters."""
+    return commitments_matter() and any(id(v) in _exceptions and not isinstance(v, DeviceArray) for v in values)
+
+
+def commit_results(tree: Any) -> Any:
+    """The results of what ran on the CPU because something was committed to it: they are, too."""
+    for leaf in tree_leaves(tree) if gpus else ():
+        if isinstance(leaf, ArrayImpl):
+            commit(leaf)
+    return tree
 
 
 def device_of(x: ArrayImpl) -> Device:
@@ -129,15 +160,13 @@ def device_of(x: ArrayImpl) -> Device:
 
 
 def common_device(values: Sequence[Any], names: Callable[[int], str], what: str) -> Device | None:
-    """The device on which a computation of these values runs; None for the host.
+    """The device to which values of a computation are committed, so that it runs there; else that of one on a GPU.
 
-    Arrays on the CPU that nobody put there, NumPy's, and numbers follow those that lie on a device.
+    None if there is no such value.
 
     Raises:
-        DeviceError: they lie on different devices.
+        DeviceError: they are committed to different devices.
     """
-    if not any(isinstance(v, DeviceArray) for v in values):
-        return None
     found: Device | None = None
     first = 0
     for i, value in enumerate(values):
@@ -148,10 +177,11 @@ def common_device(values: Sequence[Any], names: Callable[[int], str], what: str)
             found, first = device, i
         elif device is not found:
             raise DeviceError(
-                f"{what} was given arrays on different devices: {names(first)} lies on {found}, {names(i)} on "
-                f"{device}. Move one to where the other is: functad.device_put(x, {_expression(found)})"
+                f"{what} was given arrays that were put on different devices: {names(first)} lies on {found}, "
+                f"{names(i)} on {device}. Move one to where the other is: functad.device_put(x, {_expression(found)}) "
+                f"or functad.device_put(x, {_expression(device)})"
             )
-    return found
+    return found or next((device_of(v) for v in values if isinstance(v, DeviceArray)), None)
 
 
 def _expression(device: Device) -> str:
@@ -203,5 +233,10 @@ def put_by_default(x: Any) -> Any:
     if device is None:
         return x
     if isinstance(x, (list, tuple)):
-        return [put(part, device) for part in x]
-    return put(x, device) if isinstance(x, ArrayImpl) else x
+        return [_free_on(device, part) for part in x]
+    return _free_on(device, x) if isinstance(x, ArrayImpl) else x
+
+
+def _free_on(device: Device, x: ArrayImpl) -> Any:
+    moved = put(x, device)
+    return moved if moved is x else _except(moved)

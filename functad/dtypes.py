@@ -1,4 +1,4 @@
-"""The dtypes of functad, their names, weak types, and the promotion table that joins them.
+"""The dtypes of functad for all that use them: what names one, which one a value has, and how those of operands join.
 
 This file knows no shapes and no arrays: of a value it reads its dtype and whether it is weak. All dtypes are NumPy's
 but bfloat16, which the package ml_dtypes makes. It is loaded where bfloat16 is first used.
@@ -6,102 +6,48 @@ but bfloat16, which the package ml_dtypes makes. It is loaded where bfloat16 is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from functad.absent import absent
 from functad.config import config
-from functad.errors import ArgumentError, DTypeError, close_names
+from functad.errors import DTypeError, close_names
 from functad.errors import TypePromotionError as TypePromotionError
-
-bool_ = np.dtype(np.bool_)
-int8 = np.dtype(np.int8)
-int16 = np.dtype(np.int16)
-int32 = np.dtype(np.int32)
-int64 = np.dtype(np.int64)
-uint8 = np.dtype(np.uint8)
-uint16 = np.dtype(np.uint16)
-uint32 = np.dtype(np.uint32)
-uint64 = np.dtype(np.uint64)
-float16 = np.dtype(np.float16)
-float32 = np.dtype(np.float32)
-float64 = np.dtype(np.float64)
-complex64 = np.dtype(np.complex64)
-complex128 = np.dtype(np.complex128)
-
-SHORT_NAMES: dict[np.dtype, str] = {
-    bool_: "bool",
-    int8: "i8",
-    int16: "i16",
-    int32: "i32",
-    int64: "i64",
-    uint8: "u8",
-    uint16: "u16",
-    uint32: "u32",
-    uint64: "u64",
-    float16: "f16",
-    float32: "f32",
-    float64: "f64",
-    complex64: "c64",
-    complex128: "c128",
-}
-SUPPORTED: tuple[np.dtype, ...] = tuple(SHORT_NAMES)
-
-# The tangent dtype of integers and booleans: their derivative holds no information, so no bytes.
-float0 = np.dtype([("float0", np.void, 0)])
-SHORT_NAMES[float0] = "float0"
-
-
-class extended(np.generic):  # noqa: N801  (JAX's name)
-    """The kind of the dtypes that NumPy has not: `issubdtype(x.dtype, extended)`."""
-
-
-class prng_key(extended):  # noqa: N801  (JAX's name)
-    """The kind of the dtypes of typed random keys: `issubdtype(x.dtype, prng_key)`."""
-
-    def __new__(cls, *args: Any) -> prng_key:
-        raise DTypeError(f"{args} cannot become a random key: {KEYS_ARE_NO_NUMBERS}")
-
-
-class KeyType:
-    """The dtype of typed random keys. It is none of NumPy's, but answers what those are asked."""
-
-    name = "key<fry>"
-    kind = "k"
-    itemsize = 8
-    type = prng_key
-
-    def __repr__(self) -> str:
-        return self.name
-
-    def __reduce__(self) -> str:
-        return "key_fry"  # there is one
-
-
-key_fry: Any = KeyType()
-SHORT_NAMES[key_fry] = key_fry.name
-
-
-KEYS_ARE_NO_NUMBERS = "keys are no numbers; functad.random.split and fold_in make others, key_data(key) has the words"
-
-
-def refuse_keys(name: str, *dtypes: np.dtype) -> None:
-    """Raise DTypeError, in the name of an operation on numbers, where one of the dtypes is that of keys."""
-    if key_fry in dtypes:
-        raise DTypeError(f"{name} takes or makes {key_fry}, but {KEYS_ARE_NO_NUMBERS}")
-
-
-def stored_as(dtype: np.dtype) -> np.dtype:
-    """The dtype in which NumPy and kernels hold elements of a dtype: a key is one word of 64 bits.
-
-    >>> stored_as(key_fry), stored_as(float32)
-    (dtype('uint64'), dtype('float32'))
-    """
-    return uint64 if dtype is key_fry else dtype
-
+from functad.known_dtypes import KEYS_ARE_NO_NUMBERS as KEYS_ARE_NO_NUMBERS
+from functad.known_dtypes import (
+    NARROWED,
+    SHORT_NAMES,
+    SUPPORTED,
+    KeyType,
+    bool_,
+    complex64,
+    complex128,
+    float0,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    key_fry,
+    kind_of,
+    prng_key,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from functad.known_dtypes import DtypeTable as DtypeTable
+from functad.known_dtypes import compute_dtype as compute_dtype
+from functad.known_dtypes import extended as extended
+from functad.known_dtypes import is_narrow_float as is_narrow_float
+from functad.known_dtypes import plain_dtype as plain_dtype
+from functad.known_dtypes import refuse_keys as refuse_keys
+from functad.known_dtypes import stored_as as stored_as
+from functad.promotion import add_bfloat16, joint_dtype, lattice_join
 
 _PYTHON_SCALARS: dict[type, tuple[np.dtype, np.dtype]] = {
     bool: (bool_, bool_),
@@ -109,39 +55,6 @@ _PYTHON_SCALARS: dict[type, tuple[np.dtype, np.dtype]] = {
     float: (float32, float64),
     complex: (complex64, complex128),
 }
-
-
-T = TypeVar("T")
-
-
-class DtypeTable(dict[np.dtype, T], Generic[T]):
-    """What a rule says of dtypes, asked once for each: `DtypeTable(rule)[dtype]`."""
-
-    def __init__(self, rule: Callable[[np.dtype], T]) -> None:
-        super().__init__()
-        self._rule = rule
-
-    def __missing__(self, dtype: np.dtype) -> T:
-        value = self[dtype] = self._rule(dtype)
-        return value
-
-
-# The kind of a dtype, as one letter: b, i, u, f or c; what functad does not compute with has NumPy's. All code asks
-# here: for a dtype that another package made, NumPy itself says "V".
-kind_of: Callable[[np.dtype], str] = DtypeTable(
-    lambda dtype: "f" if dtype.name == "bfloat16" else dtype.kind
-).__getitem__
-
-# Whether a float has 16 bits: such numbers are kept in memory only. They are computed with in float32, and rounded.
-is_narrow_float: Callable[[np.dtype], bool] = DtypeTable(
-    lambda dtype: dtype.name in ("float16", "bfloat16")
-).__getitem__
-
-# The dtype in which numbers of a dtype are computed with: float32 for floats of 16 bits, the dtype itself for others.
-compute_dtype: Callable[[np.dtype], np.dtype] = DtypeTable(lambda d: float32 if is_narrow_float(d) else d).__getitem__
-
-# A dtype of NumPy's own whose elements have the same bytes: uint16 for bfloat16, which buffers and files do not know.
-plain_dtype: Callable[[np.dtype], np.dtype] = DtypeTable(lambda d: uint16 if d.name == "bfloat16" else d).__getitem__
 
 
 def bfloat16_dtype() -> np.dtype:
@@ -168,9 +81,7 @@ _NO_BFLOAT16 = (
 
 def _add_bfloat16(dtype: np.dtype) -> None:
     SHORT_NAMES[dtype] = "bf16"
-    _NEXT[dtype] = (float32,)
-    _NEXT[_WEAK_FLOAT] = (dtype, float16, _WEAK_COMPLEX)
-    _UPPER_BOUNDS.update(_build_upper_bounds())
+    add_bfloat16(dtype)
     _DTYPES.update(dict.fromkeys((dtype, dtype.type, dtype.name), dtype))  # the last: who finds it here finds all
 
 
@@ -302,8 +213,8 @@ def dtype_of_ndarray(x: Any) -> np.dtype:
 
 def taken_in(dtype: np.dtype) -> np.dtype:
     """The dtype that a value of NumPy's gets where it becomes an Array, and a result whose dtype is asked for."""
-    if dtype in _NARROWED and config.numpy_dtypes == "jax" and not config.enable_x64:
-        return _NARROWED[dtype]
+    if dtype in NARROWED and config.numpy_dtypes == "jax" and not config.enable_x64:
+        return NARROWED[dtype]
     return dtype
 
 
@@ -318,8 +229,8 @@ def adaptable(x: Any) -> Any:
     >>> type(adaptable(np.sqrt(2))), type(adaptable(np.float32(2)))
     (<class 'float'>, <class 'numpy.float32'>)
     """
-    if isinstance(x, np.generic) and x.dtype in _NARROWED and not config.enable_x64:
-        return x.item() if config.numpy_dtypes == "keep" else cut(x, _NARROWED[x.dtype])
+    if isinstance(x, np.generic) and x.dtype in NARROWED and not config.enable_x64:
+        return x.item() if config.numpy_dtypes == "keep" else cut(x, NARROWED[x.dtype])
     return x
 
 
@@ -327,56 +238,6 @@ def cut(x: Any, dtype: np.dtype) -> Any:
     """A value of NumPy's in a narrower dtype: what does not fit wraps around, or becomes infinite."""
     with np.errstate(all="ignore"):
         return x.astype(dtype)
-
-
-def lattice_join(*operands: tuple[np.dtype, bool]) -> tuple[np.dtype, bool]:
-    """The dtype and weakness of the result of an operation on operands of several dtypes.
-
-    Args:
-        *operands: for each operand its dtype and whether it is weak, as `dtype_of` gives them.
-
-    Returns:
-        The dtype to convert all operands to, and whether the result is weak.
-
-    Raises:
-        ArgumentError: there are no operands.
-        DTypeError: an operand is float0 and another is not.
-
-    >>> lattice_join((np.dtype("int32"), False), (np.dtype("float32"), True))
-    (dtype('float32'), True)
-    """
-    joins = _JOINS[config.enable_x64]
-    known = joins.get(operands)
-    if known is None:
-        known = _join(frozenset(operands), config.enable_x64)
-        if len(operands) <= 3:  # longer ones would let the table grow without bound
-            joins[operands] = known
-    return known
-
-
-def joint_dtype(*operands: tuple[np.dtype, bool]) -> tuple[np.dtype, bool]:
-    """As `lattice_join`, of a user's operands, whose dtypes `config.numpy_dtype_promotion` may not let differ.
-
-    Raises:
-        DTypeError: it is `"strict"`, and an operand that is not weak would change its dtype.
-    """
-    if config.numpy_dtype_promotion == "strict":
-        _check_strict(operands)
-    return lattice_join(*operands)
-
-
-_STRICT_KINDS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
-
-
-def _check_strict(operands: tuple[tuple[np.dtype, bool], ...]) -> None:
-    strong = sorted({dtype for dtype, weak in operands if not weak}, key=str)
-    weak_kinds = [_STRICT_KINDS.get(kind_of(dtype), 0) for dtype, weak in operands if weak]
-    if len(strong) > 1 or (strong and max(weak_kinds, default=0) > _STRICT_KINDS.get(kind_of(strong[0]), 0)):
-        names = [dtype.name for dtype in strong] + sorted({f"weak {dtype.name}" for dtype, weak in operands if weak})
-        raise DTypeError(
-            f"{' and '.join(names)} have no joint dtype while numpy_dtype_promotion is 'strict': convert one of them "
-            "with x.astype(dtype)"
-        )
 
 
 def promote_types(a: Any, b: Any) -> np.dtype:
@@ -414,7 +275,7 @@ def to_inexact_dtype(dtype: Any) -> np.dtype:
     given = as_dtype(dtype)
     if kind_of(given) in "fc":
         return given
-    return default_float_dtype() if given in _NARROWED else float32
+    return default_float_dtype() if given in NARROWED else float32
 
 
 def itemsize_bits(dtype: Any) -> int:
@@ -585,95 +446,6 @@ def _pair_of_argument(arg: Any) -> tuple[np.dtype, bool]:
     if isinstance(arg, (str, type, np.dtype)):
         return _pair_of_spec(arg)
     return dtype_of(arg)
-
-
-# The promotion lattice: each dtype and the next larger ones; a join is the least upper bound. The weak
-# Python scalars sit just below the smallest dtypes of their kind, so that they yield to them.
-_WEAK_INT, _WEAK_FLOAT, _WEAK_COMPLEX = "int*", "float*", "complex*"
-_Node = np.dtype | str
-_NEXT: dict[_Node, tuple[_Node, ...]] = {
-    bool_: (_WEAK_INT,),
-    _WEAK_INT: (uint8, int8),
-    uint8: (uint16, int16),
-    uint16: (uint32, int32),
-    uint32: (uint64, int64),
-    uint64: (_WEAK_FLOAT,),
-    int8: (int16,),
-    int16: (int32,),
-    int32: (int64,),
-    int64: (_WEAK_FLOAT,),
-    _WEAK_FLOAT: (float16, _WEAK_COMPLEX),
-    float16: (float32,),
-    float32: (float64, complex64),
-    float64: (complex128,),
-    _WEAK_COMPLEX: (complex64,),
-    complex64: (complex128,),
-    complex128: (),
-}
-_WEAK_NODES = {"b": bool_, "i": _WEAK_INT, "u": _WEAK_INT, "f": _WEAK_FLOAT, "c": _WEAK_COMPLEX}
-_WIDTHS = {_WEAK_INT: (int32, int64), _WEAK_FLOAT: (float32, float64), _WEAK_COMPLEX: (complex64, complex128)}
-_NARROWED = {int64: int32, uint64: uint32, float64: float32, complex128: complex64}
-
-
-def _build_upper_bounds() -> dict[_Node, frozenset[_Node]]:
-    bounds: dict[_Node, frozenset[_Node]] = {}
-
-    def visit(node: _Node) -> frozenset[_Node]:
-        if node not in bounds:
-            bounds[node] = frozenset({node}).union(*(visit(larger) for larger in _NEXT[node]))
-        return bounds[node]
-
-    for node in _NEXT:
-        visit(node)
-    return bounds
-
-
-_UPPER_BOUNDS = _build_upper_bounds()
-
-# Results already joined, without and with enable_x64.
-_JOINS: tuple[dict[Any, tuple[np.dtype, bool]], ...] = ({}, {})
-
-
-def _join(operands: frozenset[tuple[np.dtype, bool]], x64: bool) -> tuple[np.dtype, bool]:
-    if not operands:
-        raise ArgumentError("promotion needs at least one operand or dtype, got none")
-    if len(operands) == 1:
-        return next(iter(operands))
-    dtypes = {dtype for dtype, _ in operands}
-    if key_fry in dtypes:
-        others = ", ".join(sorted(dtype.name for dtype in dtypes - {key_fry}))
-        raise DTypeError(f"random keys, of dtype {key_fry}, do not combine with {others}: {KEYS_ARE_NO_NUMBERS}")
-    if float0 in dtypes:
-        if dtypes == {float0}:
-            return float0, False
-        others = ", ".join(sorted(dtype.name for dtype in dtypes - {float0}))
-        raise DTypeError(
-            f"float0, the tangent dtype of integers and booleans, does not combine with {others}; "
-            "it carries no information, so drop it or replace it by zeros of the other dtype"
-        )
-    wide = any(dtype in _NARROWED for dtype in dtypes)
-    all_weak = all(weak for _, weak in operands)
-    if all_weak or len(dtypes) == 1:
-        node = _least_upper_bound(dtypes)
-    else:
-        node = _least_upper_bound({_WEAK_NODES[kind_of(dtype)] if weak else dtype for dtype, weak in operands})
-    if isinstance(node, str):
-        return _WIDTHS[node][x64 or _keeps_64_bits(node, operands)], True
-    if not (x64 or wide):
-        node = _NARROWED.get(node, node)
-    return node, all_weak
-
-
-def _least_upper_bound(nodes: set[Any]) -> _Node:
-    common = frozenset.intersection(*(_UPPER_BOUNDS[node] for node in nodes))
-    return next(node for node in common if _UPPER_BOUNDS[node] == common)
-
-
-def _keeps_64_bits(node: str, operands: frozenset[tuple[np.dtype, bool]]) -> bool:
-    if any(weak and dtype in _NARROWED for dtype, weak in operands):
-        return True
-    # No integer holds both uint64 and a signed one, so they make a float; a float32 would lose most digits.
-    return node == _WEAK_FLOAT and all(kind_of(dtype) in "biu" for dtype, _ in operands)
 
 
 __all__ = [

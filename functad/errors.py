@@ -77,11 +77,25 @@ class AxisError(ArgumentError, IndexError):
 
 
 class MaskError(ShapeError, IndexError):
-    """A boolean index does not fit the array."""
+    """A boolean index does not fit the array.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.ones(3)[jnp.array([True, False])]
+    Traceback (most recent call last):
+        ...
+    functad.errors.MaskError: a boolean index of size 2 does not fit axis 0 of an array of shape (3,)...
+    """
 
 
 class CopyError(ArgumentError, BufferError):
-    """Memory was to be shared that cannot be."""
+    """Memory was to be shared that cannot be.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.asarray([1.0, 2.0], copy=False)
+    Traceback (most recent call last):
+        ...
+    functad.errors.CopyError: ...
+    """
 
 
 class AbsentNameError(FunctadError, AttributeError):
@@ -106,15 +120,33 @@ class AbsentImportError(FunctadError, ImportError):
 
 
 class DeviceError(FunctadError, RuntimeError, ValueError):
-    """A kind of device was asked for that there is not."""
+    """A kind of device was asked for that there is not.
+
+    >>> import functad
+    >>> functad.devices("tpu")
+    Traceback (most recent call last):
+        ...
+    functad.errors.DeviceError: ...
+    """
 
 
 class DeviceFaultError(FunctadError, RuntimeError):
-    """A kernel went wrong on a device."""
+    """A kernel went wrong on a device, such as a GPU: after that nothing runs there until the process ends.
+
+    >>> issubclass(DeviceFaultError, RuntimeError)
+    True
+    """
 
 
 class TooLargeError(FunctadError, MemoryError, ValueError):
-    """An array would have more elements than there is memory for, or than an array can have."""
+    """An array would have more elements than there is memory for, or than an array can have.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.arange(10**18)
+    Traceback (most recent call last):
+        ...
+    functad.errors.TooLargeError: ...
+    """
 
 
 class TreeError(FunctadError, ValueError):
@@ -140,11 +172,28 @@ class OutOfBoundsError(FunctadError, IndexError):
 
 
 class TracerError(FunctadError, TypeError):
-    """A traced value was used where only a known value can be."""
+    """A traced value was used where only a known value can be; those below say how.
+
+    >>> import functad, functad.numpy as jnp
+    >>> functad.jit(jnp.zeros)(3)
+    Traceback (most recent call last):
+        ...
+    functad.errors.ConcretizationError: ...
+    >>> issubclass(ConcretizationError, TracerError)
+    True
+    """
 
 
 class NestingError(FunctadError, RecursionError):
-    """Functions are jitted within each other too deep for Python's stack."""
+    """Functions are jitted within each other too deep for Python's stack.
+
+    >>> import functad
+    >>> endless = functad.jit(lambda x: endless(x + 1))
+    >>> endless(1)
+    Traceback (most recent call last):
+        ...
+    functad.errors.NestingError: ...
+    """
 
 
 class ConcretizationError(TracerError):
@@ -219,7 +268,14 @@ class DonatedArrayError(FunctadError, RuntimeError):
 
 
 class UnsupportedNumpyError(FunctadError, TypeError):
-    """A NumPy function without functad counterpart was called on a functad value."""
+    """A NumPy function without functad counterpart was called on a functad value.
+
+    >>> import functad, numpy as np
+    >>> functad.grad(lambda x: np.busday_count(x, x))(1.)
+    Traceback (most recent call last):
+        ...
+    functad.errors.UnsupportedNumpyError: ...
+    """
 
 
 class NoRuleError(FunctadError, NotImplementedError):
@@ -314,7 +370,11 @@ class ProgramError(FunctadError, AssertionError):
 
 
 class CompilationError(FunctadError, RuntimeError):
-    """A kernel could not be compiled, or compiled code could not be loaded."""
+    """A kernel could not be compiled, or compiled code could not be loaded.
+
+    >>> issubclass(CompilationError, RuntimeError)
+    True
+    """
 
 
 class CallbackError(FunctadError, RuntimeError):
@@ -360,7 +420,16 @@ TypePromotionError = DTypeError
 
 
 class WideningWarning(UserWarning):
-    """64-bit data met 32-bit values in a jitted function, so what is computed from both has 64 bits."""
+    """64-bit data met 32-bit values in a jitted function, so what is computed from both has 64 bits.
+
+    >>> import functad, functad.numpy as jnp, numpy as np, warnings
+    >>> with warnings.catch_warnings(record=True) as said:
+    ...     warnings.simplefilter("always")
+    ...     functad.jit(jnp.add)(jnp.ones(2), np.ones(2)).dtype
+    dtype('float64')
+    >>> said[0].category.__name__
+    'WideningWarning'
+    """
 
 
 def close_names(name: str, known: Iterable[str], n: int = 3, cutoff: float = 0.6) -> list[str]:

@@ -15,7 +15,14 @@ import numpy as np
 from functad import dtypes, key_reuse
 from functad.array import Array, ArrayImpl, KeyArray, class_for
 from functad.config import config
-from functad.device_arrays import DeviceArray, evaluate_on_device, put_by_default
+from functad.device_arrays import (
+    DeviceArray,
+    commit_results,
+    evaluate_on_device,
+    gpus,
+    held_on_cpu,
+    put_by_default,
+)
 from functad.dtypes import DtypeTable, compute_dtype, is_narrow_float, kind_of
 from functad.errors import DTypeError, FunctadError, TooLargeError
 from functad.ir import Aval, Primitive
@@ -65,7 +72,7 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
         result = _unaliased(result, values)
     if config.may_check_values and (placed := _under_options(primitive, args, params, result)) is not None:
         return placed
-    if keys or primitive.multiple_results:
+    if keys or primitive.multiple_results or gpus and held_on_cpu(args):
         return _as_inferred(primitive, args, params, result)
     if "weak_type" in params:
         weak = params["weak_type"]
@@ -84,7 +91,7 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
 def _under_options(primitive: Primitive, args: Sequence[Any], params: dict[str, Any], result: Any) -> Any:
     """The results on the default device, if there is one, else None; raises where values are checked and wrong."""
     check_values(primitive, result)
-    if config.default_device is None:
+    if config.default_device is None or held_on_cpu(args):
         return None
     return put_by_default(_as_inferred(primitive, args, params, result))
 
@@ -100,12 +107,14 @@ def _special_implementation(
 
 
 def _as_inferred(primitive: Primitive, args: Sequence[Any], params: dict[str, Any], result: Any) -> Any:
-    """Results as arrays, of keys and of several dtypes, too."""
+    """Results as arrays, of keys and of several dtypes, too; committed to the CPU if operands are."""
     inferred = infer_avals(primitive, [aval_of(a) for a in args], params)
     results = result if primitive.multiple_results else (result,)
     arrays = [class_for(a)(r, a.weak_type) for r, a in zip(results, inferred)]
     if config.debug_key_reuse:
         key_reuse.follow(primitive, args, arrays, params)
+    if held_on_cpu(args):
+        commit_results(arrays)
     return arrays if primitive.multiple_results else arrays[0]
 
 
@@ -141,7 +150,9 @@ def evaluate_bare(primitive: Primitive, args: Sequence[Any], params: dict[str, A
     """As `evaluate`, of operands that fit each other, and without making an Array of the result."""
     values = []
     for a in args:
-        if type(a) is np.ndarray or not isinstance(a, Array):
+        if type(a) is ArrayImpl:
+            values.append(a._value)
+        elif type(a) is np.ndarray or not isinstance(a, Array):
             values.append(a)
         elif isinstance(a, DeviceArray):
             return evaluate_on_device(primitive, args, params)

@@ -59,7 +59,7 @@ def executable(program: Program, donated: tuple[bool, ...] = (), backend: str | 
     program = without_keys(program)
     chosen = backend or config.default_backend
     own = extensions_of("backend").get(chosen), *own_optimisations()
-    key = ("executable", chosen, donated, config.fuse_multiply_add, *own)
+    key = ("executable", chosen, donated, config.fuse_multiply_add, config.cuda_products, *own)
     return once(
         (id(program), *key),
         lambda: program.cache.get(key),
@@ -85,7 +85,7 @@ def _compiled(program: Program, backend: str, donated: tuple[bool, ...]) -> Exec
 def lowered(program: Program, donated: tuple[bool, ...] = (), backend: str | None = None) -> Any:
     """The Program as kernels of a backend, the configured one by default, not compiled."""
     chosen = backend or config.default_backend
-    key = ("lowered", chosen, donated, config.fuse_multiply_add, *own_optimisations())
+    key = ("lowered", chosen, donated, config.fuse_multiply_add, config.cuda_products, *own_optimisations())
     return memoised(program, key, lambda: lower_program(optimized(program), chosen, donated))
 
 
@@ -100,6 +100,9 @@ class _OnDevices:
     def evaluate(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         device = common_device(args, lambda i: f"operand {i + 1}", f"`{primitive.name}`")
         assert device is not None
+        args = [put(a, device) if isinstance(a, DeviceArray) else a for a in args]
+        if device is CPU:
+            return evaluate(primitive, args, params)
         if isinstance(primitive.lower, Callback):
             results = self._on_host(primitive, args, params, device)
         elif primitive is jit_p:
@@ -111,9 +114,9 @@ class _OnDevices:
             avals = tuple([aval_of(a) for a in args])
             results = run_on(_program_of(primitive, avals, _Params(params)), args, device)
         if config.may_check_values:
-            check_values(
-                primitive, [value_of(r) for r in results] if primitive.multiple_results else value_of(results[0])
-            )
+            if config.debug_nans or config.debug_infs:  # which copies results back
+                values = [value_of(r) for r in results]
+                check_values(primitive, values if primitive.multiple_results else values[0])
             if config.debug_key_reuse:
                 key_reuse.follow(primitive, args, results, params)
         return results if primitive.multiple_results else results[0]

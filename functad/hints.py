@@ -40,6 +40,31 @@ write
     functad.numpy.maximum(x, y)                       # or minimum
 """
 
+_ANY = """Instead of
+    any(x > 0)        all(x > 0)
+write
+    (x > 0).any()     (x > 0).all()
+"""
+
+_SORTED = """Instead of
+    sorted(x)
+write
+    functad.numpy.sort(x)
+"""
+
+_MEMBER = """Instead of
+    x in [1., 2.]
+write
+    functad.numpy.isin(x, functad.numpy.array([1., 2.]))
+"""
+
+_ASSERT = """Instead of
+    assert x > 0
+write a check that runs with the function, whose error functad.experimental.checkify.checkify(f)(x) returns,
+    functad.experimental.checkify.check(x > 0, "x is {}", x)
+or assert outside of the transformed function,
+"""
+
 _RANGE = """Instead of
     for i in range(n): ...
 where n is traced, write
@@ -104,10 +129,18 @@ def truth_hint(line: str, transform: str) -> str:
     """What to write instead of a line that asks for the truth of a traced value."""
     if re.search(r"\bwhile\b", line):
         rewrite = _WHILE
+    elif re.match(r"\s*assert\b", line):
+        rewrite = _ASSERT
+    elif re.search(r"\b(any|all)\(", line):
+        rewrite = _ANY
+    elif re.search(r"\bsorted\(", line):
+        rewrite = _SORTED
     elif re.search(r"\b(and|or|not)\b", line):
         rewrite = _LOGIC
     elif re.search(r"\b(max|min)\(", line):
         rewrite = _EXTREMUM
+    elif re.search(r"\bin [\[({]", line) and not re.search(r"\bfor\b", line):
+        rewrite = _MEMBER
     else:
         rewrite = _IF
     return rewrite + _ending(transform)

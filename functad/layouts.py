@@ -127,9 +127,11 @@ class Sharding:
         return self.device_set
 
     def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of what lies on one device, of an array of that shape."""
         return tuple(global_shape)
 
     def is_equivalent_to(self, other: Any, ndim: int) -> bool:
+        """Whether arrays of so many axes lie the same in both."""
         return isinstance(other, Sharding) and other.device is self.device
 
     def check_compatible_aval(self, aval_shape: tuple[int, ...]) -> None:
@@ -218,9 +220,11 @@ class PartitionSpec:
         return self._partitions[index]
 
     def index(self, value: Any) -> int:
+        """Of which axis this is the part."""
         return self._partitions.index(value)
 
     def count(self, value: Any) -> int:
+        """Of how many axes this is the part."""
         return self._partitions.count(value)
 
     def __add__(self, other: Any) -> PartitionSpec:

@@ -94,9 +94,22 @@ class Running(Record):
     """All elements up to each one along `params["axis"]`, from its end if `params["reverse"]`, combined.
 
     kind: sum, prod, max, min.
+
+    >>> import functad, functad.numpy as jnp
+    >>> from functad.extend.core import Primitive
+    >>> from functad.interpreters import mlir
+    >>> best_p = Primitive("best_so_far")
+    >>> _ = best_p.def_abstract_eval(lambda x, *, axis: x)
+    >>> mlir.register_lowering(best_p, Running("max"))
+    >>> functad.jit(lambda x: best_p.bind(x, axis=0))(jnp.array([1., 3., 2.]))
+    Array([1., 3., 3.], dtype=float32)
     """
 
     kind: str
+
+    def direction(self, eqn: Any) -> tuple[int, bool]:
+        """The axis along which an equation goes, and whether from its end."""
+        return eqn.params["axis"], eqn.params["reverse"]
 
     def kept_in(self, dtype: np.dtype) -> np.dtype:
         """The dtype in which the total of elements of some dtype is carried along."""
@@ -107,6 +120,9 @@ class UpdateLoops(NamedTuple):
     """The loops over updates: their shape, and which of them are `ordered`.
 
     Updates at different steps of a loop that is not ordered never meet at one place.
+
+    >>> UpdateLoops((50, 4), (True, False))  # fifty rows, of which some may go to one place; elements go side by side
+    UpdateLoops(shape=(50, 4), ordered=(True, False))
     """
 
     shape: tuple[int, ...]
@@ -122,6 +138,19 @@ class Scattered(Record):
         `Indexed` rules.
     kind: how an update is put to what lies there: set, add, mul, min, max.
     accumulator: `(*avals, **params) -> dtype` in which that is done, before it is rounded once; the result's if None.
+
+    >>> import functad, functad.numpy as jnp
+    >>> from functad.extend.core import Primitive
+    >>> from functad.interpreters import mlir
+    >>> def one_more(context, index):
+    ...     place = context.place(context.read(1, index), context.avals[1].dtype, context.out.shape[0])
+    ...     return (place,), "", "1"
+    >>> count_p = Primitive("count")
+    >>> _ = count_p.def_abstract_eval(lambda counts, values: counts)
+    >>> loops = lambda counts, values: UpdateLoops(values.shape, (True,))
+    >>> mlir.register_lowering(count_p, Scattered(loops, one_more, "add"))
+    >>> functad.jit(count_p.bind)(jnp.zeros(3, int), jnp.array([0, 2, 2, 2]))
+    Array([1, 0, 3], dtype=int32)
     """
 
     loops: Callable[..., UpdateLoops]
@@ -140,6 +169,25 @@ class Loops(Record):
     composite: `(*avals, **params) -> function` of the operands that computes the result by other primitives, which
         fuse, and which any target has; or None where the kernel is faster.
     keys: whether its operands may be random keys; those of what joins may.
+
+    >>> import functad, functad.numpy as jnp
+    >>> from functad.extend.core import Primitive
+    >>> from functad.interpreters import mlir
+    >>> def kernels(target, ins, outs):
+    ...     body = '''
+    ...         for i in range(start, stop):
+    ...             steps, value = 0, x[i]
+    ...             while value > 1:
+    ...                 value = 3 * value + 1 if value % 2 else value // 2
+    ...                 steps += 1
+    ...             out[i] = steps
+    ...     '''
+    ...     target.kernel("collatz", body, {"x": (ins[0], "r"), "out": (outs[0], "w")}, ins[0].size)
+    >>> collatz_p = Primitive("collatz")
+    >>> _ = collatz_p.def_abstract_eval(lambda x: x)
+    >>> mlir.register_lowering(collatz_p, Loops(kernels))
+    >>> functad.jit(collatz_p.bind)(jnp.array([1, 3, 27]))
+    Array([  0,   7, 111], dtype=int32)
     """
 
     rule: Callable[..., None]

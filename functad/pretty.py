@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functad.array import ArrayImpl, value_of
 from functad.dtypes import float0, kind_of
+from functad.errors import FunctadError
 from functad.ir import Atom, Eqn, Literal, Program, Var, set_formatter, subprograms
 from functad.local_names import add_local_names
 from functad.system.once import imported
@@ -29,6 +31,7 @@ def program_to_text(
     *,
     costs: bool = False,
     folded: bool = False,
+    constants: bool = False,
     width: int = WIDTH,
     names: MutableMapping[Var, str] | None = None,
     user_names: bool = False,
@@ -42,6 +45,7 @@ def program_to_text(
         source: whether each equation is followed by the user's line that it came from.
         costs: whether it is followed by its floating-point operations, and the bytes that it reads and writes.
         folded: whether Programs within others are only counted. Such a text cannot be read by `parse_program`.
+        constants: whether constants are followed by their values, so that `parse_program` needs the text alone.
         width: lines are broken where they would be longer, if they can be.
         names: what variables are called; those that are missing get letters, which are put there. Two stages of a
             Program that are printed with the same dict call the same variable by the same letter.
@@ -66,7 +70,7 @@ def program_to_text(
         remarks.append(lambda eqn: str(cost_of(eqn)))
     if source:
         remarks.append(lambda eqn: str(eqn.source or ""))
-    return _Printer(program, remarks, folded, width, names, user_names, use_color).text()
+    return _Printer(program, remarks, folded, width, names, user_names, use_color, constants).text()
 
 
 def equation_to_text(eqn: Eqn, names: Mapping[Var, str] | None = None, width: int = WIDTH) -> str:
@@ -186,8 +190,9 @@ class _Printer:
         names: MutableMapping[Var, str] | None = None,
         user_names: bool = False,
         use_color: bool = False,
+        constants: bool = False,
     ) -> None:
-        self.program = program
+        self.program, self.constants = program, constants
         self.remarks, self.folded, self.width, self.use_color = remarks, folded, width, use_color
         self.names: MutableMapping[Var, str] = {} if names is None else names
         self.apart = names is None and not user_names  # variables that two Programs share get letters in each
@@ -218,7 +223,7 @@ class _Printer:
 
     def skeleton(self, program: Program) -> _Group:
         elsewhere = self.forget(program)
-        constvars = self.binders(program.constvars)
+        constvars = self.binders(program.constvars, program.consts if self.constants else ())
         invars = self.binders(program.invars)
         eqns = [self.eqn(e) for e in program.eqns]
         outs = _group(*_join([",", _group(_Break(" "))], [self.atom(v) for v in program.outvars]), indent=2)
@@ -249,10 +254,12 @@ class _Printer:
         self.bound.difference_update(elsewhere)
         return elsewhere
 
-    def binders(self, variables: Sequence[Var]) -> _Group:
+    def binders(self, variables: Sequence[Var], values: Sequence[Any] = ()) -> _Group:
         names = [self.name(v) for v in variables]  # all at once, before anything else is named
         self.bound.update(variables)
         typed = [self.typed(name, v.aval.str_short()) for name, v in zip(names, variables)]
+        if values:
+            typed = [_Indented((t, *_constant(value)), 0) for t, value in zip(typed, values)]
         return _group(*_join([_group(_Break(" "))], typed), indent=2)
 
     def typed(self, text: str, kind: str) -> Any:
@@ -366,6 +373,23 @@ def _is_redundant(eqn: Eqn, name: str) -> bool:
     if name == "linear":
         return not eqn.params[name]
     return eqn.primitive.name == "broadcast_in_dim" and (name == "shape" or eqn.params[name] == ())
+
+
+def _constant(value: Any) -> Iterator[Any]:
+    """What is written behind a variable that has a value: `=`, and the value's numbers in lists; nothing if unknown."""
+    try:
+        array = value_of(value) if isinstance(value, (ArrayImpl, np.ndarray, np.generic)) else None
+    except FunctadError:  # it was donated, or is not in the text that a Program was read from
+        array = None
+    if array is not None:
+        yield "="
+        yield _numbers(array)
+
+
+def _numbers(array: np.ndarray) -> Any:
+    if array.ndim == 0:
+        return literal_text(array[()])
+    return _group("[", *_join([",", _group(_Break(" "))], map(_numbers, array)), "]", indent=2)
 
 
 def literal_text(value: Any) -> str:

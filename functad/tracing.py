@@ -16,7 +16,7 @@ import numpy as np
 from functad import hints
 from functad.array import Array, ArrayImpl
 from functad.config import config, exceptional
-from functad.device_arrays import DeviceArray
+from functad.device_arrays import DeviceArray, commitments_matter
 from functad.dtypes import KEYS_ARE_NO_NUMBERS, key_fry, kind_of
 from functad.errors import ConcretizationError, DTypeError, LeakedTracerError, TracerError
 from functad.evaluation import aval_of, evaluate, evaluate_bare, infer_aval, infer_avals
@@ -88,6 +88,10 @@ class Trace:
     records_all:  operations on values of other traces are recorded too (`jit`, `make_jaxpr`, loop bodies);
                   otherwise what does not depend on this trace's own tracers is left to the parent.
     replays:      the whole recording runs once afterwards (`vmap`), so what acts without a result waits for its turn.
+
+    >>> import functad
+    >>> _ = functad.jit(lambda x: print(x._trace.records_all))(1.)
+    True
     """
 
     __slots__ = ("alive", "depends_on_values", "keeps_values", "name", "ops", "parent", "records_all", "replays")
@@ -132,9 +136,11 @@ class Trace:
         return ops
 
     def new_input(self, aval: Aval, name: Origin, value: Any = None) -> Tracer:
+        """A tracer for an argument."""
         return Tracer(self, aval, value, name)
 
     def record(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Note an operation, without running it: tracers for its results."""
         avals = []
         for a in args:
             if type(a) is Tracer:
@@ -149,7 +155,7 @@ class Trace:
             self.ops.append(Op(primitive, args, params, (out,), source))
             return out
         outs = [Tracer(self, aval, None, primitive, source) for aval in infer_avals(primitive, avals, params)]
-        self.ops.append(Op(primitive, args, params, outs, source))
+        self.ops.append(Op(primitive, args, params, tuple(outs), source))  # who gets the list may write into it
         return outs
 
     def record_with_values(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -170,7 +176,7 @@ class Trace:
             )
             if type(rule) is ZeroDerivative:
                 return results
-        source = user_source(4)
+        source = user_source(3)
         if not primitive.multiple_results:
             aval = results.aval
             out = Tracer(self, aval, results, primitive, source) if kind_of(aval.dtype) in "fc" else results
@@ -180,7 +186,7 @@ class Trace:
         outs = [
             Tracer(self, a, r, primitive, source) if kind_of(a.dtype) in "fc" else r for a, r in zip(avals, results)
         ]
-        self.ops.append(Op(primitive, args, params, outs, source, values, results, pushforward))
+        self.ops.append(Op(primitive, args, params, tuple(outs), source, values, results, pushforward))
         return outs
 
     def _refuse_own(self, results: Sequence[Any], params: dict[str, Any]) -> None:
@@ -198,7 +204,15 @@ class Trace:
 
 
 class Tracer(Array):
-    """Stands for an array while a function is traced."""
+    """Stands for an array while a function is traced.
+
+    Attributes:
+        aval, shape, dtype, ndim, size: its type.
+
+    >>> import functad, functad.numpy as jnp
+    >>> _ = functad.jit(lambda x: print(isinstance(x, functad.core.Tracer), x.shape))(jnp.ones(3))
+    True (3,)
+    """
 
     __slots__ = ("__weakref__", "aval", "origin", "owner", "source", "value")
 
@@ -346,7 +360,13 @@ def bind(primitive: Primitive, *args: Any, **params: Any) -> Any:
     trace = _state.trace
     if trace is None:
         return evaluate(primitive, args, params)
-    return trace.record(primitive, args, params) if trace.records_all else bind_in(trace, primitive, args, params)
+    if trace.records_all:
+        return trace.record(primitive, args, params)
+    if trace.keeps_values:  # what bind_in does first, without the call: un-jitted derivatives are made of these
+        for a in args:
+            if type(a) is Tracer and a.owner is trace:
+                return trace.record_with_values(primitive, args, params)
+    return bind_in(trace, primitive, args, params)
 
 
 def bind_in(trace: Trace | None, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -502,8 +522,8 @@ _BARE: Any = _Bare()
 
 
 def runs_bare() -> bool:
-    """Whether `run_bare` may be called: no trace is active, and nobody wants to look at each result."""
-    return _state.trace is None and not config.may_check_values
+    """Whether `run_bare` may be called: no trace is active, and nobody looks at each Array."""
+    return _state.trace is None and not config.may_check_values and not commitments_matter()
 
 
 def run_bare(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import threading
 import weakref
 
@@ -26,15 +27,22 @@ def unrolled(x):
 def impatient(monkeypatch):
     """Whatever is compiled anew takes long."""
 
-    class Timer:
-        def __init__(self, seconds, call):
-            assert seconds == 1.0
-            self.start = call
+    times = itertools.count(step=2)  # of the processor, too
+    monkeypatch.setattr(announcing, "process_time", lambda: next(times))
+    monkeypatch.setattr(announcing.threading, "Timer", AtOnce)
 
-        def cancel(self):
-            pass
 
-    monkeypatch.setattr(announcing.threading, "Timer", Timer)
+class AtOnce:
+    """A timer that does not wait."""
+
+    waited: list[float] = []
+
+    def __init__(self, seconds, call, args):
+        self.waited.append(seconds)
+        self.start = lambda: call(*args)
+
+    def cancel(self):
+        pass
 
 
 def test_what_is_said():
@@ -62,6 +70,32 @@ def test_it_is_said_once_and_can_be_switched_off(impatient, capfd):
     with config.context(announce_compiles=False, default_backend="interpreter"):
         functad.jit(lambda x: x * 3 - x)(np.ones(3, np.float32))
     assert capfd.readouterr().err == ""
+
+
+def test_what_only_waits_for_a_busy_processor_is_not_spoken_of(monkeypatch, capfd):
+    times = iter([5.0, 5.25, 5.99, 6.0])
+    monkeypatch.setattr(announcing, "process_time", lambda: next(times))
+    monkeypatch.setattr(announcing.threading, "Timer", AtOnce)
+    monkeypatch.setattr(AtOnce, "waited", [])
+    program = functad.make_jaxpr(jnp.sin)(1.0)
+    with config.context(announce_compiles=True), Announcement(program) as said:
+        said.begin()
+    assert AtOnce.waited == [1.0, 0.75, 0.05] and not list(times)
+    assert capfd.readouterr().err == "functad: compiling sin, 1 equation …\n"
+
+
+def test_the_end_of_compiling_ends_the_wait(monkeypatch, capfd):
+    late = []
+    monkeypatch.setattr(announcing, "process_time", lambda: 0.0)
+    monkeypatch.setattr(announcing.threading, "Timer", AtOnce)
+    monkeypatch.setattr(
+        AtOnce, "__init__", lambda timer, _, call, args: setattr(timer, "start", lambda: late.append(call))
+    )
+    with config.context(announce_compiles=True), Announcement(functad.make_jaxpr(jnp.sin)(1.0)) as said:
+        said.begin()
+    (speak,) = late
+    speak(0.0)  # a timer that could not be stopped any more
+    assert len(late) == 1 and capfd.readouterr().err == ""
 
 
 def test_nothing_is_said_of_what_is_quick(capfd):

@@ -13,9 +13,7 @@ import pytest
 import functad
 import functad.numpy as jnp
 from functad.config import (
-    OPTIONS,
     Config,
-    available_cores,
     config,
     debug_infs,
     debug_nans,
@@ -24,6 +22,7 @@ from functad.config import (
     set_defaults,
 )
 from functad.errors import ArgumentError
+from functad.options import OPTIONS, available_cores
 
 
 @pytest.fixture(autouse=True)
@@ -50,6 +49,7 @@ def test_defaults():
         "default_device": None,
         "disable_jit": False,
         "fuse_multiply_add": False,
+        "cuda_products": "cublas",
         "numpy_dtype_promotion": "standard",
         "numpy_rank_promotion": "allow",
         "check_programs": False,

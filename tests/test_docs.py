@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import json
 import re
 import subprocess
 
@@ -33,9 +34,17 @@ def headings(text):
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
+def text_in(path):
+    """The Markdown of a file."""
+    if path.suffix == ".ipynb":
+        cells = read(path)["cells"]
+        return "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    return path.read_text(encoding="utf-8")
+
+
 def broken(path):
     """The links of a file that lead nowhere in the repository."""
-    text = path.read_text(encoding="utf-8")
+    text = text_in(path)
     without_code = re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL)
     for found in LINK.finditer(without_code):
         target = found[1] or found[2]
@@ -53,7 +62,10 @@ def test_texts_are_found():
     assert {"README.md", "ARCHITECTURE.md"} <= {path.name for path in texts()}
 
 
-@pytest.mark.parametrize("path", list(texts()), ids=lambda path: path.relative_to(pages.ROOT).as_posix())
+LINKED = [*texts(), *sorted(FOLDER.glob("*.ipynb"))]
+
+
+@pytest.mark.parametrize("path", LINKED, ids=lambda path: path.relative_to(pages.ROOT).as_posix())
 def test_links_lead_somewhere(path):
     assert not list(broken(path))
 
@@ -62,6 +74,9 @@ def test_links_that_lead_nowhere_are_found(tmp_path):
     text = "# A b\n[a](#a-b) [b](#c) [c](none.md) `[d](no)` [e](https://x.y) [f](text.md#a-b)\n```\n[g](no)\n```\n"
     (tmp_path / "text.md").write_text(text + f"[h]({links.REPOSITORY}/blob/main/nowhere.py)", encoding="utf-8")
     assert list(broken(tmp_path / "text.md")) == ["#c", "none.md", "/nowhere.py"]
+    cells = [{"cell_type": "markdown", "source": ["[a](01_none.ipynb)"]}, {"cell_type": "code", "source": ["f[0](x)"]}]
+    (tmp_path / "text.ipynb").write_text(json.dumps({"cells": cells}), encoding="utf-8")
+    assert list(broken(tmp_path / "text.ipynb")) == ["01_none.ipynb"]
 
 
 def test_every_page_has_a_source():
@@ -75,6 +90,16 @@ def test_every_public_module_and_notebook_has_a_page():
     assert {"reference/functad.train", "reference/functad.errors", "reference/functad.debug"} <= set(PAGES)
     notebooks = {f"tutorial/{path.stem}" for path in (pages.ROOT / "notebooks").glob("*.ipynb")}
     assert notebooks and notebooks <= set(PAGES)
+
+
+def test_pictures_are_those_of_the_site():
+    text = PAGES["explanation/speed"].text()
+    assert f"]({links.HERE}_static/roofline-both.svg)" in text and "![" in PAGES["guide"].text()
+    assert all(place.startswith(f"{links.HERE}_static/") for place in re.findall(r"!\[[^\]]*\]\((\S+)\)", text))
+
+
+def test_what_a_file_says_to_those_who_edit_it_is_left_out():
+    assert "Knows" not in PAGES["reference/functad.nn"].text().split("## Functions")[0]
 
 
 def test_a_module_tells_how_its_names_are_called():

@@ -13,7 +13,7 @@ from bfloat16_tools import needs_bfloat16
 
 import functad
 import functad.numpy as jnp
-from functad import dtypes
+from functad import dtypes, promotion
 from functad.config import enable_x64
 from functad.dtypes import (
     SUPPORTED,
@@ -336,4 +336,4 @@ def test_finfo_and_iinfo():
 def test_the_join_table_stays_bounded():
     many = tuple((dtype, False) for dtype in SUPPORTED)
     assert lattice_join(*many) == (dtypes.complex128, False)
-    assert all(len(operands) <= 3 for joins in dtypes._JOINS for operands in joins)
+    assert all(len(operands) <= 3 for joins in promotion._JOINS for operands in joins)

@@ -22,7 +22,9 @@ NOT_TUNED = {
     "backends/cpu/runtime/layout.py": "where words lie in records that compiled code reads",
     "backends/cpu/scalars": "coefficients and ends of the ranges of formulas",
     "backends/cuda/driver.py": "versions, flags and attributes of NVIDIA's driver",
+    "backends/cuda/cublas.py": "numbers of NVIDIA's library",
     "backends/cuda/exchange.py": "numbers of the protocol DLPack",
+    "backends/cuda/vectors.py": "of how many elements the instructions are",
     "backends/cuda/simulated_driver.py": "what simulated devices have",
     "_SHOWN": "how many lines a message has",
     "backends/cuda/complex_functions.py": "the end of the range of a formula",
@@ -54,6 +56,7 @@ NOT_TUNED = {
     "_STIRLING_RESTS": "coefficients",
     "PRE": "an enumeration",
     "POST": "an enumeration",
+    "ACROSS": "an enumeration",
 }
 
 

@@ -71,7 +71,9 @@ def test_there_is_one_device():
     assert functad.default_backend() == "cpu" and functad.process_index() == 0
     x = jnp.ones(2)
     assert x.device is device and x.devices() == {device} == x.sharding.device_set and x.sharding.is_fully_replicated
-    assert x.to_device(device) is x and functad.device_put(x, x.sharding) is x and functad.device_put(x, "cpu") is x
+    for put in (x.to_device(device), functad.device_put(x, x.sharding), functad.device_put(x, "cpu")):
+        assert put.committed and not x.committed and np.shares_memory(np.asarray(put), np.asarray(x))
+        assert functad.device_put(put, device) is put
     assert functad.sharding.SingleDeviceSharding(device) == x.sharding and isinstance(
         x.sharding, functad.sharding.Sharding
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import doctest
-import functools
 import importlib
 import inspect
 import pkgutil
@@ -14,6 +13,9 @@ import pytest
 from test_readme import FLAGS, CloseNumbers
 
 import functad
+from docs import reference
+from functad.config import ACCEPTED
+from functad.numpy import dtype_names
 
 
 def public_modules():
@@ -57,43 +59,41 @@ def test_the_training_loop_lists_public_names_and_explains_others():
         functad.train.fitt  # noqa: B018
 
 
-# Functions that decide nothing here, that read files which may not be there, or whose example stands in another's.
-WITHOUT_EXAMPLE = set(
-    "add_jaxvals add_tangents check_tracer_leaks checking_leaks default_matmul_precision "
-    "default_prng_impl defbilinear explain_cache_misses imdb merge_linear_aux mnist rt_polarity shakespeare "
-    "threefry_partitionable training_step transfer_guard".split()
-)
+def named():
+    """All that the reference shows and that can be called, by name: functions, classes, dtypes."""
+    for module_name, module in sorted(reference.modules().items()):
+        for public, value in reference.names(module):
+            if reference.is_ours(value) and callable(value):
+                yield f"{module_name}.{public}", value
 
 
-def test_public_functions_show_how_they_are_called():
-    found = {public: value for module in MODULES.values() for public, value in functions(module)}
-    found |= {public: value for public, value in vars(functad.train).items() if public in functad.train.__all__}
-    shown = [n for n, f in found.items() if isinstance(f, types.FunctionType) and ">>>" in (inspect.getdoc(f) or "")]
-    missing = {n for n, f in found.items() if isinstance(f, types.FunctionType)} - set(shown)
-    assert len(shown) > 1000 and missing == WITHOUT_EXAMPLE, missing ^ WITHOUT_EXAMPLE
+def test_everything_public_shows_how_it_is_used():
+    found = dict(named())
+    kinds = [isinstance(value, type) for value in found.values()]
+    assert kinds.count(False) > 1300 and kinds.count(True) > 150
+    assert [name for name, value in found.items() if ">>>" not in (inspect.getdoc(value) or "")] == []
 
 
-# Names of JAX's that mean little here, types that are only asked for, and errors that need a GPU, or a fault.
-CLASSES_WITHOUT_EXAMPLE = set(
-    "CompilationError CopyError CustomVJPPrimal DebugInfo DeviceError DeviceFaultError DropVar EigImplementation "
-    "EighImplementation Epoch ErrorCategory MaskError MissingDataError NestingError RaggedDotDimensionNumbers Residual "
-    "Run StoreException SymbolicZero TooLargeError Trace TraceTag Tracer TracerError UnsupportedNumpyError "
-    "WideningWarning WrappedFun".split()
-)
+METHODS = (types.FunctionType, classmethod, staticmethod)
 
 
-def test_public_classes_show_how_they_are_met():
-    named = {public: getattr(module, public) for module in MODULES.values() for public in dir(module)}
-    named |= {public: getattr(functad.train, public) for public in functad.train.__all__}
-    found = {c for c in named.values() if isinstance(c, type) and c.__module__.startswith("functad")}
+def test_every_public_method_says_what_it_does():
+    # Of what is made by hand for pytrees, or overrides a method that says it, there is nothing more to say.
+    silent = [
+        f"{name}.{member}"
+        for name, value in named()
+        if isinstance(value, type)
+        for member, method in vars(value).items()
+        if not member.startswith(("_", "tree_")) and isinstance(method, METHODS) and not inspect.getdoc(method)
+        if not any(getattr(getattr(base, member, None), "__doc__", "") for base in value.__mro__[1:])
+    ]
+    assert silent == []
 
-    def shows(kind):
-        kinds = (types.FunctionType, property, functools.cached_property)
-        methods = [value for name, value in vars(kind).items() if not name.startswith("_") and isinstance(value, kinds)]
-        return any(">>>" in (value.__doc__ or "") for value in (kind, *methods))
 
-    without = {c.__name__ for c in found if not shows(c)}
-    assert len(found) > 120 and without == CLASSES_WITHOUT_EXAMPLE, without ^ CLASSES_WITHOUT_EXAMPLE
+def test_what_shows_nothing_is_seen(monkeypatch):
+    monkeypatch.setattr(functad.train.Epoch, "__doc__", "What one pass over the training data gave.")
+    with pytest.raises(AssertionError, match="functad.train.Epoch"):
+        test_everything_public_shows_how_it_is_used()
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -117,11 +117,16 @@ def test_every_function_shows_how_it_is_called(name):
 
 
 def made_by_builders():
-    """Functions that are defined within another one, whose examples pytest does not find."""
+    """Functions that are defined within another one, and dtypes, whose examples pytest does not find."""
     for module in map(MODULES.get, SHOWN):
         for name, function in functions(module):
             if "<locals>" in function.__code__.co_qualname and not hasattr(function, "__wrapped__"):
                 yield module, name, function
+    for name in [name for name in ACCEPTED if name in dir(functad)]:
+        yield functad, name, getattr(functad, name)
+    for name, value in vars(dtype_names).items():
+        if isinstance(value, dtype_names.ScalarType):
+            yield dtype_names, name, value
 
 
 def names_at(function):
@@ -133,7 +138,7 @@ def names_at(function):
 def test_examples_of_functions_that_builders_make():
     runner = doctest.DocTestRunner(checker=CloseNumbers(), verbose=False, optionflags=FLAGS)
     made = list(made_by_builders())
-    assert {"exp", "less", "bitwise_and"} <= {name for _, name, _ in made}
+    assert {"exp", "less", "bitwise_and", "transfer_guard", "bfloat16"} <= {name for _, name, _ in made}
     failed = []
     for module, name, function in made:
         known = names_at(function) | vars(module)

@@ -282,3 +282,25 @@ def test_a_composed_function_refuses_donated_arrays():
     functad.jit(lambda key: key + 1, donate_argnums=0)(key)
     with pytest.raises(DonatedArrayError, match="`key` of <lambda> was donated"):
         functad.random.normal(key, (2,))
+
+
+@pytest.mark.parametrize("transform", ["grad", "jvp", "jit", "jit of grad", "vmap"])
+def test_a_list_of_results_belongs_to_who_gets_it(transform):
+    """`split` gives the list that the equation's results came in; writing into it changes no recording."""
+
+    def product(x):
+        parts = jnp.split(x, [2])
+        parts[0] = parts[0].reshape(1, 2)
+        return jnp.sum(parts[0]) * jnp.sum(parts[1])
+
+    x = jnp.arange(4.0)
+    if transform == "grad":
+        found, expected = functad.grad(product)(x), [5, 5, 1, 1]
+    elif transform == "jvp":
+        found, expected = functad.jvp(product, (x,), (jnp.ones(4),))[1], 12
+    elif transform == "vmap":
+        found, expected = functad.vmap(product)(jnp.stack([x, x])), [5, 5]
+    else:
+        f = functad.grad(product) if "grad" in transform else product
+        found, expected = functad.jit(f)(x), [5, 5, 1, 1] if "grad" in transform else 5
+    np.testing.assert_array_equal(found, expected)

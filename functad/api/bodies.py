@@ -5,6 +5,7 @@ Knows pytrees and errors; not what a body is used for.
 
 from __future__ import annotations
 
+import inspect
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -85,6 +86,8 @@ def _trace(
     transform: str,
     user: CalledFunction | None,
 ) -> tuple[Body, bool]:
+    if user is None:
+        check_takes(fun, len(arg_trees), transform)
     name = function_name(fun) if user is None else user.name
     leaves = iter(range(len(avals)))
     args = [tree_unflatten(t, [next(leaves) for _ in range(t.num_leaves)]) for t in arg_trees]
@@ -99,6 +102,31 @@ def _trace(
     assert flat_fun.out_tree is not None
     reusable = not trace.depends_on_values and not any(isinstance(c, Tracer) for c in program.consts)
     return Body(program, flat_fun.out_tree), reusable
+
+
+_CALLED = {
+    "scan": "f(carry, x)",
+    "fori_loop": "body_fun(i, value)",
+    "while_loop": "cond_fun(value) and body_fun(value), where several values are one tuple",
+    "cond": "true_fun(*operands) or false_fun(*operands) of cond(pred, true_fun, false_fun, *operands)",
+    "switch": "one of switch(index, branches, *operands) with the operands",
+}
+
+
+def check_takes(fun: Callable[..., Any], count: int, transform: str) -> None:
+    """Raise unless a function can be called with so many arguments, as a loop or branch will call it."""
+    try:
+        signature = inspect.signature(fun)
+    except (TypeError, ValueError):  # one that is not written in Python
+        return
+    try:
+        signature.bind(*range(count))
+    except TypeError as problem:
+        called = f": it calls {_CALLED[transform]}" if transform in _CALLED else ""
+        raise BodyError(
+            f"{transform}: {function_name(fun)}{signature} is called with {count} argument{'s' if count != 1 else ''}, "
+            f"but cannot be ({problem}){called}"
+        ) from None
 
 
 class Operand(NamedTuple):

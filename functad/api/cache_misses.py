@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from functad.config import TRACE_OPTIONS
 from functad.ir import Aval
+from functad.options import TRACE_OPTIONS
 from functad.records import Record
 from functad.tree_util import PyTreeDef
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functad.api.bodies import known_bodies
 from functad.api.checkpointing import known_functions
-from functad.api.compilation import all_known
+from functad.api.traced_calls import all_known
 
 
 def clear_caches() -> None:

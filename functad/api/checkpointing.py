@@ -7,7 +7,7 @@ Knows pytrees, static arguments and the tracing of functions; the equation `rema
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from functad.api.arguments import (
     of_positions,
 )
 from functad.api.bodies import remembered
+from functad.api.jit_options import marked_parameters
 from functad.calls.checkpoint import Policy
 from functad.calls.checkpoint import remat as bind_remat
 from functad.config import config
@@ -41,6 +42,7 @@ def checkpoint(
     prevent_cse: bool = True,
     policy: Policy | None = None,
     static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Iterable[str] = (),
 ) -> Callable[P, R]:
     """The same function, but differentiating it keeps its arguments only, and computes the rest again.
 
@@ -59,12 +61,13 @@ def checkpoint(
             `policy(primitive, *avals, **params) -> bool`. By default none. It also decides for checkpointed functions
             that `fun` calls: their own policies say what is kept while they are differentiated after that.
         static_argnums: positions of arguments that are Python values, not arrays.
+        static_argnames: names of such arguments, given by position or by keyword.
 
     Returns:
         A function of the same arguments with the same results.
 
     Raises:
-        ArgumentError: `static_argnums` that do not fit the call.
+        ArgumentError: `static_argnums` or `static_argnames` that do not fit the call.
         ConcretizationError: `fun` looks at the value of an argument that is not static.
 
     >>> import functad, functad.numpy as jnp
@@ -95,15 +98,17 @@ def checkpoint(
     if policy is not None:
         check_callable(policy, "checkpoint: policy")
     static = (static_argnums,) if isinstance(static_argnums, (int, np.integer)) else tuple(static_argnums)
+    named_positions, static_names = marked_parameters(fun, None, static_argnames, "static", "checkpoint")
 
     @described_like(fun)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
-        statics = _static_positions(static, len(args), fun)
+        statics = _static_positions(static, len(args), fun) | {i for i in named_positions if i < len(args)}
         dynamic = {i: a for i, a in enumerate(args) if i not in statics}
+        options = {name: kwargs.pop(name) for name in sorted(static_names & kwargs.keys())}
         names = LeafNames(fun, dynamic, kwargs)
         leaves, in_tree = tree_flatten((tuple(dynamic.values()), kwargs))
         values = [as_value(x, names.describe(i)) for i, x in enumerate(leaves)]
-        program, out_tree = _traced(fun, args, statics, names, in_tree, [v.aval for v in values])
+        program, out_tree = _traced(fun, args, options, statics, names, in_tree, [v.aval for v in values])
         outs = bind_remat(program, values, prevent_cse=prevent_cse, policy=policy, differentiated=False)
         return tree_unflatten(out_tree, outs)
 
@@ -130,6 +135,7 @@ known_functions: weakref.WeakKeyDictionary[Any, Recent[_TracedFunction]] = weakr
 def _traced(
     fun: Callable[..., Any],
     args: tuple[Any, ...],
+    options: dict[str, Any],
     statics: frozenset[int],
     names: LeafNames,
     in_tree: PyTreeDef,
@@ -138,14 +144,15 @@ def _traced(
     """The Program of a function for arguments of these types, the same object at every call where that is possible."""
     found = remembered(known_functions, fun)
     try:
-        signature = tuple([(i, exact_key(args[i])) for i in sorted(statics)])
+        fixed = {i: args[i] for i in sorted(statics)} | options
+        signature = tuple([(where, exact_key(value)) for where, value in fixed.items()])
     except TypeError:  # a static argument has no hash
         found, signature = Recent(1), ()
     key = (in_tree.exact_key(), tuple(avals), signature, config.trace_settings)
     known = found.find(key)
     if known is not None:
         return known
-    of_dynamic = of_positions(fun, args, {}, names.args)
+    of_dynamic = of_positions(fun, args, options, names.args)
     flat_fun = FlatFunction(of_dynamic, in_tree, transform="checkpoint", name=function_name(fun))
     with Trace(f"checkpoint of {function_name(fun)}", records_all=True) as trace:
         inputs = [trace.new_input(a, o) for a, o in zip(avals, names.origins(len(avals)))]

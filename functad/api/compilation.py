@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy as copy_of
 from functools import update_wrapper
-from itertools import count
-from types import FunctionType
-from typing import Any, Generic, NamedTuple, overload
-from weakref import WeakKeyDictionary, WeakSet
+from typing import Any, Generic, overload
 
 from functad.api.arguments import (
     FlatFunction,
@@ -30,26 +27,25 @@ from functad.api.arguments import (
     without_float0,
 )
 from functad.api.cache_misses import CallExplanation, Signature, closure_of, explain, forget, remember
-from functad.api.device_dispatch import backend_of, make_device_call, place_of_call
-from functad.api.dispatch import MISS, Arguments, FastCall, Results, current_settings, make_call, passed_on
+from functad.api.device_dispatch import CallPlace, backend_of, call_place, make_call_at, place_of_call
+from functad.api.dispatch import MISS, Arguments, FastCall, Results, current_settings, passed_on
 from functad.api.jit_options import Shardings, check_hashable, marked_parameters
 from functad.api.stages import Lowered, Traced
-from functad.array import ArrayImpl, value_of
+from functad.api.traced_calls import CacheEntry, SortedCall, TracedCalls, traced_calls_of
+from functad.array import ArrayImpl
 from functad.backends import check_backend
 from functad.calls.common import closed
 from functad.calls.jit import jit_p, of_moderate_depth
 from functad.config import Config, config, exceptional
-from functad.device_arrays import DeviceArray, common_device, default_device, memory_of, placed, put
+from functad.device_arrays import DeviceArray, common_device, default_device, put
 from functad.errors import ArgumentError, NestingError, WideningWarning
-from functad.exact import exact_key
 from functad.execution import executable
-from functad.ir import Aval, Program
+from functad.ir import Aval
 from functad.layouts import CPU, Device, device_named
 from functad.system.log import logger
 from functad.system.once import Turn
-from functad.system.recent import Recent
 from functad.tracing import Trace, Tracer, bind, current_trace, eval_program, program_from_ops
-from functad.tree_util import PyTreeDef, tree_flatten, tree_unflatten
+from functad.tree_util import tree_flatten, tree_unflatten
 from functad.widening import Meeting, watching_meetings
 
 
@@ -158,78 +154,20 @@ def jit(
     return JitFunction(fun, **options)
 
 
-_numbers = count()  # one for each jitted function: ids are used again
 _REMEMBERED = 8  # signatures with a short way, most recently compiled first
 _MANY_NESTED = 20  # jitted functions within each other, when these are to blame for a full stack
-_MOST_ENTRIES = 1024  # signatures of a function
-
-
-class _CacheKey(NamedTuple):
-    """What a traced Program depends on; equal signatures share it."""
-
-    in_tree: Hashable
-    avals: tuple[Aval, ...]
-    statics: tuple[tuple[int | str, Hashable], ...]
-    settings: tuple[Any, ...]
-
-
-class _CacheEntry(NamedTuple):
-    program: Program
-    out_tree: PyTreeDef
-    donated: tuple[bool, ...]
-    calls: dict[tuple[Any, ...], tuple[Arguments, FastCall]]  # by the options that they were made under
-    backends: set[str]  # for which it was compiled
-
-
-class _SortedCall(NamedTuple):
-    """A call's arguments, sorted: the arrays as leaves, and all that the signature holds."""
-
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    dynamic_args: dict[int, Any]
-    dynamic_kwargs: dict[str, Any]
-    leaves: list[Any]
-    in_tree: PyTreeDef
-    statics: Sequence[tuple[int | str, Any]]
-
-    def signature(self, avals: Sequence[Aval]) -> _CacheKey:
-        """What it is found by: values that are equal but of other types, as 1 and 1.0, are others."""
-        statics = tuple([(where, exact_key(value)) for where, value in self.statics])
-        return _CacheKey(self.in_tree.exact_key(), tuple(avals), statics, config.trace_settings)
-
-
-class _TracedCalls:
-    """What was traced of a function with some options.
-
-    entries: by signatures. fast: the short ways, each with the options that it was made under.
-    """
-
-    def __init__(self) -> None:
-        self.number = next(_numbers)
-        self.warned = False  # that 64 bits creep in
-        self.entries: Recent[_CacheEntry] = Recent(_MOST_ENTRIES)
-        self.fast: list[tuple[tuple[Any, ...], FastCall]] = []
-        all_known.add(self)
-
-    def clear(self) -> None:
-        self.entries.clear()
-        self.fast.clear()
-
-
-all_known: WeakSet[_TracedCalls] = WeakSet()
-
-_known: WeakKeyDictionary[Any, dict[Hashable, _TracedCalls]] = WeakKeyDictionary()
-
-
-def _known_of(fun: Callable[..., Any], options: Hashable) -> _TracedCalls:
-    """The same for the same function and options. Callables of other classes may be equal without being the same."""
-    if type(fun) is not FunctionType:
-        return _TracedCalls()
-    return _known.setdefault(fun, {}).setdefault(options, _TracedCalls())
 
 
 class JitFunction(Generic[P, R]):
-    """A jitted function: what `jit` returns."""
+    """A jitted function: what `jit` returns.
+
+    >>> import functad, functad.numpy as jnp
+    >>> doubled = functad.jit(lambda x: 2 * x)
+    >>> isinstance(doubled, functad.stages.Wrapped), doubled(jnp.ones(2))
+    (True, Array([2., 2.], dtype=float32))
+    >>> doubled.lower(jnp.ones(2)).jaxpr
+    { lambda ; a:f32[2]. let b:f32[2] = mul 2.0:f32[] a in (b,) }
+    """
 
     def __init__(
         self,
@@ -261,12 +199,12 @@ class JitFunction(Generic[P, R]):
             raise ArgumentError(f"jit: {sorted(map(str, both))} cannot be both static and donated")
         self._shardings = shardings
         if shardings is None:
-            self._known = _known_of(
+            self._known = traced_calls_of(
                 fun, (*(frozenset(marked) for marked in (*static, *donate)), inline, backend, device)
             )
         else:
             shardings.check()
-            self._known = _TracedCalls()
+            self._known = TracedCalls()
         self._fast = self._known.fast  # the same list, for speed
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -296,10 +234,10 @@ class JitFunction(Generic[P, R]):
         entry, reusable = self._entry(call, [v.aval for v in values])
         program = entry.program
         place = place_of_call(values, program.consts, names.describe, self._name(), self._backend, self._device)
-        if self._device is not None:
-            values = [put(v, self._device) if isinstance(v, DeviceArray) else v for v in values]
+        where = call_place(values, program.consts, place, self._device)
+        values = where.moved(values)
         if outermost and reusable and not (config.debug_nans or config.debug_infs or config.debug_key_reuse):
-            arguments, fast_call = self._fast_call(call, entry, values, place)
+            arguments, fast_call = self._fast_call(call, entry, values, where)
             passed = passed_on(program, entry.donated)[1] if place is None else None
             for i in {~k for k in passed or () if k < 0}:
                 if not isinstance(call.leaves[i], ArrayImpl):  # its memory may be another's
@@ -315,14 +253,15 @@ class JitFunction(Generic[P, R]):
             params: dict[str, Any] = {"name": self._name(), "jaxpr": closed(program)}
             if any(entry.donated):
                 params["donated_invars"] = (False,) * len(program.consts) + entry.donated
-            if self._backend is not None:
-                params["backend"] = self._backend
+            backend = backend_of(None, self._backend) if where.held else self._backend
+            if backend is not None:
+                params["backend"] = backend
             outs = bind(jit_p, *program.consts, *values, **params)
         result = tree_unflatten(entry.out_tree, outs)
         return result if self._shardings is None else self._shardings.laid_out(result)
 
     def _fast_call(
-        self, call: _SortedCall, entry: _CacheEntry, values: Sequence[Any], place: Device | None
+        self, call: SortedCall, entry: CacheEntry, values: Sequence[Any], place: CallPlace
     ) -> tuple[Arguments, FastCall]:
         """The short way for arguments of these types; made at the first call, which compiles."""
         settings = config.jit_settings or current_settings()
@@ -336,23 +275,21 @@ class JitFunction(Generic[P, R]):
                 [type(leaf) for leaf in call.leaves],
                 [names.describe(i)() if d else None for i, d in enumerate(entry.donated)],
             )
-            program, passed = passed_on(entry.program, entry.donated) if place is None else (entry.program, None)
+            on_cpu = place.device is None
+            program, passed = passed_on(entry.program, entry.donated) if on_cpu else (entry.program, None)
             results = Results(entry.out_tree, entry.program.out_avals, passed)
             count = len(entry.program.consts)
             donated = (False,) * count + entry.donated if any(entry.donated) else ()
-            backend = backend_of(place, self._backend)
+            backend = backend_of(place.device, self._backend)
             run = executable(closed(program), donated, backend)
             entry.backends.add(backend or config.default_backend)
-            if place is None:
-                constants = [value_of(c) for c in entry.program.consts]
-                fast_call = make_call(self._name(), arguments, constants, run, results)
-            else:
-                constants = [memory_of(placed(c, place)) for c in entry.program.consts]
-                fast_call = make_device_call(self._name(), arguments, constants, run, results, place)
+            fast_call = make_call_at(place, self._name(), arguments, entry.program.consts, run, results)
             if self._shardings is not None:
                 fast_call = self._shardings.of_call(fast_call)
             entry.calls[known] = arguments, fast_call
         arguments, fast_call = entry.calls[known]
+        if not place.comes_again:
+            return arguments, fast_call
         others = [known for known in self._fast if known[1] is not fast_call]
         self._fast[:] = [(settings, fast_call), *others[: _REMEMBERED - 1]]
         return arguments, fast_call
@@ -392,7 +329,7 @@ class JitFunction(Generic[P, R]):
         """What the inputs of the Program that `trace` gives are in a call: its leaves, without static arguments."""
         return list(self._sort(args, kwargs).leaves)
 
-    def _traced(self, call: _SortedCall, names: LeafNames, entry: _CacheEntry) -> Traced:
+    def _traced(self, call: SortedCall, names: LeafNames, entry: CacheEntry) -> Traced:
         backend = self._backend
         if backend is None and (place := self._explicit_place(names, call.leaves)) is not None:
             backend = backend_of(None if place is CPU else place, None)
@@ -424,13 +361,13 @@ class JitFunction(Generic[P, R]):
     def _name(self) -> str:
         return function_name(self._fun)
 
-    def _names(self, call: _SortedCall) -> LeafNames:
+    def _names(self, call: SortedCall) -> LeafNames:
         return LeafNames(self._fun, call.dynamic_args, call.dynamic_kwargs)
 
-    def _sort(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _SortedCall:
+    def _sort(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SortedCall:
         if not self._static_argnums and not self._static_argnames:
             leaves, in_tree = tree_flatten((args, kwargs))
-            return _SortedCall(args, kwargs, dict(enumerate(args)), kwargs, leaves, in_tree, ())
+            return SortedCall(args, kwargs, dict(enumerate(args)), kwargs, leaves, in_tree, ())
         static_numbers = {n % len(args) for n in self._static_argnums if -len(args) <= n < len(args)}
         dynamic_args = {i: a for i, a in enumerate(args) if i not in static_numbers}
         dynamic_kwargs = {k: v for k, v in kwargs.items() if k not in self._static_argnames}
@@ -439,13 +376,13 @@ class JitFunction(Generic[P, R]):
         for where, value in statics:
             check_hashable(where, value, self._fun)
         leaves, in_tree = tree_flatten((tuple(dynamic_args.values()), dynamic_kwargs))
-        return _SortedCall(args, kwargs, dynamic_args, dynamic_kwargs, leaves, in_tree, statics)
+        return SortedCall(args, kwargs, dynamic_args, dynamic_kwargs, leaves, in_tree, statics)
 
-    def _entry(self, call: _SortedCall, avals: Sequence[Aval]) -> tuple[_CacheEntry, bool]:
+    def _entry(self, call: SortedCall, avals: Sequence[Aval]) -> tuple[CacheEntry, bool]:
         """What was traced for these types, and whether it serves further calls."""
         signature = call.signature(avals)
 
-        def known() -> tuple[_CacheEntry, bool] | None:
+        def known() -> tuple[CacheEntry, bool] | None:
             entry = self._known.entries.find(signature)
             return None if entry is None else (entry, True)
 
@@ -461,7 +398,7 @@ class JitFunction(Generic[P, R]):
                 remember(self._fun, self._known.number, self._described(call, avals))
             return entry, reusable
 
-    def _described(self, call: _SortedCall, avals: Sequence[Aval]) -> Signature:
+    def _described(self, call: SortedCall, avals: Sequence[Aval]) -> Signature:
         """The signature of a call with names for people."""
         paths = self._names(call).all()
         statics = tuple((self._static_name(where), repr(value)) for where, value in call.statics)
@@ -498,7 +435,7 @@ class JitFunction(Generic[P, R]):
         )
         return explain(self._name(), self._fun, self._known.number, self._described(call, avals), known)
 
-    def _trace(self, call: _SortedCall, avals: Sequence[Aval]) -> tuple[_CacheEntry, bool]:
+    def _trace(self, call: SortedCall, avals: Sequence[Aval]) -> tuple[CacheEntry, bool]:
         fun = self._fun
         if call.statics:
             fun = of_positions(fun, call.args, call.kwargs, call.dynamic_args)
@@ -523,9 +460,9 @@ class JitFunction(Generic[P, R]):
         program = of_moderate_depth(program_from_ops(trace, trace.take_ops(), inputs, outs, self._name()))
         # A Program that holds, or depends on, values of an enclosing trace is good for this call only.
         reusable = not trace.depends_on_values and not any(isinstance(c, Tracer) for c in program.consts)
-        return _CacheEntry(program, out_tree, self._donated(call), {}, set()), reusable
+        return CacheEntry(program, out_tree, self._donated(call), {}, set()), reusable
 
-    def _donated(self, call: _SortedCall) -> tuple[bool, ...]:
+    def _donated(self, call: SortedCall) -> tuple[bool, ...]:
         donated: list[bool] = []
         numbers = {n % len(call.args) for n in self._donate_argnums if -len(call.args) <= n < len(call.args)}
         for i, arg in call.dynamic_args.items():

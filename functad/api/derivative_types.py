@@ -13,7 +13,7 @@ from functad.dtypes import kind_of
 from functad.errors import DifferentiationError
 from functad.evaluation import aval_of
 from functad.ir import Aval
-from functad.pytrees.treedef import LEAF
+from functad.pytrees.treedef import LEAF, returned
 from functad.transforms.forward import is_differentiable
 from functad.tree_util import PyTreeDef
 
@@ -85,7 +85,7 @@ def check_scalar(fun: Callable[..., Any], outs: Sequence[Any], out_tree: PyTreeD
     """Raise unless grad's function has returned one array of rank 0."""
     if out_tree is not LEAF:
         raise DifferentiationError(
-            f"grad: {function_name(fun)} must return one scalar, but returned a pytree {out_tree}. Return the loss "
+            f"grad: {function_name(fun)} must return one scalar, but returned {returned(out_tree)}. Return the loss "
             "alone, or (loss, other outputs) with has_aux=True; `functad.jacrev` differentiates several outputs"
         )
     aval = aval_of(outs[0])

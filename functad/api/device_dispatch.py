@@ -7,19 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from sys import getrefcount
-from typing import Any
+from typing import Any, NamedTuple
 
-from functad.api.dispatch import Arguments, CallText, FastCall, Results, shared
-from functad.array import ArrayImpl, consume
+from functad.api.dispatch import MISS, Arguments, CallText, FastCall, Results, make_call, shared
+from functad.array import ArrayImpl, consume, value_of
 from functad.config import config
 from functad.device_arrays import (
     DeviceArray,
     DeviceKeyArray,
+    commit_results,
     common_device,
     default_device,
     device_class_for,
+    held_on_cpu,
     hold,
     memory_of,
+    placed,
+    put,
 )
 from functad.ir import Aval
 from functad.layouts import CPU, Device, device_named
@@ -37,6 +41,7 @@ def place_of_call(
     """The device on which a jitted function runs; None for the host, or where a call is recorded.
 
     values, consts: its arguments, which `describe` names, and what it closes over. backend, device: as given to `jit`.
+    Where arrays are committed decides, as `common_device` says; then what `jit` was given, then the defaults.
 
     Raises:
         DeviceError: the values lie on different devices, or on another one than that given.
@@ -69,15 +74,69 @@ def backend_of(place: Device | None, backend: str | None) -> str | None:
     return "cpu" if backend is None and config.default_backend == "cuda" else backend
 
 
-def make_device_call(
-    name: str, arguments: Arguments, constants: Sequence[Any], executable: Any, results: Results, device: Device
-) -> FastCall:
-    """As `dispatch.make_call`, for an executable that runs on a device.
+class CallPlace(NamedTuple):
+    """Where a call runs.
 
-    Leaves whose class in `arguments` is that of Arrays on a device must lie on it; others are copied there.
+    device: as `place_of_call` says. held: whether it is the CPU because values, or `jit`, are committed to it, so that
+    results are, too. given: whether `jit` was told, so that it does not matter where arguments lie.
     """
+
+    device: Device | None
+    held: bool
+    given: bool
+
+    @property
+    def comes_again(self) -> bool:
+        """Whether a short way may be tried for any call: it looks whether values are committed, where that matters."""
+        return self.given or not self.held
+
+    def moved(self, values: Sequence[Any]) -> list[Any]:
+        """The values, with those that lie on GPUs moved to where the call runs."""
+        return [put(v, self.device or CPU) if isinstance(v, DeviceArray) else v for v in values]
+
+
+def call_place(values: Sequence[Any], consts: Sequence[Any], place: Device | None, device: Device | None) -> CallPlace:
+    """Where a call runs, of which `place_of_call` has said `place`; device: as given to `jit`."""
+    held = place is None and (device is CPU or held_on_cpu([*values, *consts]))
+    return CallPlace(place, held, device is not None)
+
+
+def make_call_at(
+    place: CallPlace, name: str, arguments: Arguments, consts: Sequence[Any], executable: Any, results: Results
+) -> FastCall:
+    """A function of `(args, kwargs)` as `dispatch.make_call` makes it, for an executable that runs at a place.
+
+    Leaves whose class in `arguments` is that of Arrays on a device must lie on it; others are copied there. Where
+    arrays are committed to the CPU, and that may not be so, it returns `MISS`: the long way knows what to do.
+    """
+    followed = None if place.given or place.held else consts
+    if place.device is not None:
+        constants = [memory_of(placed(c, place.device)) for c in consts]
+        return _make_device_call(name, arguments, constants, executable, results, place.device, followed)
+    call = make_call(name, arguments, [value_of(c) for c in consts], executable, results, followed)
+    return _holding_results(call) if place.held else call
+
+
+def _holding_results(call: FastCall) -> FastCall:
+    def held_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        result = call(args, kwargs)
+        return result if result is MISS else commit_results(result)
+
+    return held_call
+
+
+def _make_device_call(
+    name: str,
+    arguments: Arguments,
+    constants: Sequence[Any],
+    executable: Any,
+    results: Results,
+    device: Device,
+    followed: Sequence[Any] | None,
+) -> FastCall:
     text = _DeviceCallText(device)
     text.read_arguments(arguments)
+    text.leave_if_held(followed)
     text.read_leaves(arguments)
     text.run(arguments, constants, executable)
     text.build(results)

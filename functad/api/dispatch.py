@@ -16,6 +16,7 @@ import numpy as np
 from functad import dtypes
 from functad.array import ArrayImpl, DonatedArray, KeyArray, class_for, wrap
 from functad.config import config, jit_settings_of
+from functad.device_arrays import gpus, held_on_cpu
 from functad.exact import exact_key
 from functad.ir import Aval, Literal, Program, memoised
 from functad.pretty import escaped
@@ -98,13 +99,19 @@ def passed_on(program: Program, donated: Sequence[bool]) -> tuple[Program, Seque
 
 
 def make_call(
-    name: str, arguments: Arguments, constants: Sequence[np.ndarray], executable: Any, results: Results
+    name: str,
+    arguments: Arguments,
+    constants: Sequence[np.ndarray],
+    executable: Any,
+    results: Results,
+    followed: Sequence[Any] | None = None,
 ) -> FastCall:
     """A function of `(args, kwargs)` that runs an executable, or returns `MISS` for arguments of another signature.
 
     An executable is called with the constants and the leaves; one that tells where its results lie (`fresh`,
     `results`, as that of the CPU) is given their memory, too, or asked what to raise if there is none (`too_large`). If
-    it has a `direct_call` for such leaves, that is tried first.
+    it has a `direct_call` for such leaves, that is tried first. followed: what the function closes over, if it runs
+    elsewhere where that or a leaf is committed to the CPU.
 
     >>> from functad.ir import Aval
     >>> from functad.tree_util import tree_structure
@@ -117,6 +124,7 @@ def make_call(
     """
     text = CallText()
     text.read_arguments(arguments)
+    text.leave_if_held(followed)
     text.enter_directly(arguments, constants, executable, results)
     text.read_leaves(arguments)
     text.run(arguments, constants, executable)
@@ -334,6 +342,12 @@ class CallText:
         except TypeError:
             return f"{name} == {known}"
         return f"({name} is {known} or exact_key({name}) == {key})"
+
+    def leave_if_held(self, followed: Sequence[Any] | None) -> None:
+        """Leave it to the long way where arrays are committed to the CPU while there are GPUs."""
+        if followed is not None and (names := [*self.leaves, *map(self.object, followed)]):
+            self.objects["gpus"], self.objects["held_on_cpu"] = gpus, held_on_cpu
+            self.add(f"if gpus and held_on_cpu(({', '.join(names)},)): return MISS")
 
     # --- the direct way ---------------------------------------------------------------------------------
 

@@ -22,8 +22,9 @@ from functad.api.arguments import (
     of_positions,
 )
 from functad.errors import ArgumentError
-from functad.ir import Primitive, Program, set_binder
+from functad.ir import Primitive, Program
 from functad.pretty import call_arguments
+from functad.primitive_record import set_binder
 from functad.system.once import imported
 from functad.tracing import Tracer, bind, current_trace, eval_program, trace_to_program
 from functad.tree_util import PyTreeDef, tree_flatten, tree_structure, tree_unflatten
@@ -266,10 +267,12 @@ def parse_program(text: str, consts: Sequence[Any] = ()) -> Program:
     Args:
         text: the Program. Line breaks and indentation mean what any space means; `#` begins a remark. Weak types,
             which are not printed, are not read.
-        consts: arrays, one for each variable before the `;`.
+        consts: arrays, one for each variable before the `;` of the outermost Program behind which no value is written,
+            as in `a:f32[2]=[1.0, 2.0]`; `program_to_text(constants=True)` writes all.
 
     What a parameter holds that no text can say, such as the function of a custom rule, is read as its name: the Program
-    prints and runs, but raises where that function is called. Primitives of yours are found by their names, where
+    prints and runs, but raises where that function is called. So it is with a constant of a Program within another, of
+    which the text tells the type alone. Primitives of yours are found by their names, where
     functad has none of that name.
 
     Raises:

@@ -52,9 +52,16 @@ class Shardings(NamedTuple):
         return laid_out_call
 
 
-def marked_parameters(fun: Callable[..., Any], argnums: Any, argnames: Any, what: str) -> tuple[set[int], set[str]]:
+def marked_parameters(
+    fun: Callable[..., Any], argnums: Any, argnames: Any, what: str, transform: str = "jit"
+) -> tuple[set[int], set[str]]:
     """Positions and names of the marked parameters: what is given by one alone also gets the other."""
     numbers: set[int] = set() if argnums is None else set(np.atleast_1d(argnums).tolist())
+    if not all(type(n) is int for n in numbers):
+        raise ArgumentError(
+            f"jit: {what}_argnums={argnums!r} must be positions of parameters, whole numbers from 0 on; names go to "
+            f"{what}_argnames"
+        )
     names: set[str] = set() if argnames is None else {argnames} if isinstance(argnames, str) else set(argnames)
     if not numbers and not names:
         return numbers, names
@@ -68,13 +75,13 @@ def marked_parameters(fun: Callable[..., Any], argnums: Any, argnames: Any, what
     for n in numbers:
         if not takes_any and not -len(positional) <= n < len(positional):
             raise ArgumentError(
-                f"jit: {what}_argnums={argnums!r} does not fit {function_name(fun)}, which has "
+                f"{transform}: {what}_argnums={argnums!r} does not fit {function_name(fun)}, which has "
                 f"{len(positional)} positional parameters: {', '.join(positional) or 'none'}"
             )
     for name in names:
         if not takes_any_name and name not in {p.name for p in parameters}:
             raise ArgumentError(
-                f"jit: {what}_argnames={argnames!r}: {function_name(fun)} has no parameter {name!r}; "
+                f"{transform}: {what}_argnames={argnames!r}: {function_name(fun)} has no parameter {name!r}; "
                 f"it has {', '.join(p.name for p in parameters) or 'none'}"
             )
     if argnums is not None and argnames is not None:  # as in JAX: whoever gives both says all

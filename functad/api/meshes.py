@@ -20,6 +20,7 @@ from functad.device_arrays import (
     DeviceArray,
     commit,
     device_of,
+    is_committed,
     memory_of,
     on_device,
     put,
@@ -242,8 +243,8 @@ def _laid_out(x: Any, layout: Sharding | None) -> Any:
         return put_by_default(x)
     if device_of(x) is not layout.device:
         x = put(x, layout.device)
-    if layout == sharding_of(x):
-        return commit(x)
+    if layout == sharding_of(x) and is_committed(x):
+        return x
     array = commit(_same_memory(x))
     key = id(array)
     _layouts[key] = weakref.ref(array, lambda _: _layouts.pop(key, None)), layout

@@ -49,13 +49,35 @@ class SymbolicZero(Placeholder):
     """A tangent or cotangent known to be zero, which rules defined with `symbolic_zeros=True` are given.
 
     Any rule may also return it. Attributes: aval, shape, dtype, ndim, size; no elements.
+
+    >>> import functad
+    >>> product = functad.custom_jvp(lambda x, y: x * y)
+    >>> def rule(primals, tangents):
+    ...     (x, y), (dx, dy) = primals, tangents
+    ...     print([isinstance(t, SymbolicZero) for t in tangents])
+    ...     return x * y, dx * y
+    >>> _ = product.defjvp(rule, symbolic_zeros=True)
+    >>> float(functad.grad(product)(2., 3.))
+    [False, True]
+    3.0
     """
 
     __slots__ = ()
 
 
 class CustomVJPPrimal:
-    """An argument of a forward rule defined with `symbolic_zeros=True`: its value, and whether it is differentiated."""
+    """An argument of a forward rule defined with `symbolic_zeros=True`: its value, and whether it is differentiated.
+
+    >>> import functad
+    >>> product = functad.custom_vjp(lambda x, y: x * y)
+    >>> def forward(x, y):
+    ...     print(x.perturbed, y.perturbed)
+    ...     return x.value * y.value, (x.value, y.value)
+    >>> product.defvjp(forward, lambda kept, ct: (ct * kept[1], ct * kept[0]), symbolic_zeros=True)
+    >>> float(functad.grad(product)(2., 3.))
+    True False
+    3.0
+    """
 
     __slots__ = ("perturbed", "value")
 

@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from functad.api.arguments import ShapeDtypeStruct, as_value
-from functad.api.device_dispatch import backend_of, make_device_call, place_of_call
-from functad.api.dispatch import MISS, Arguments, FastCall, Results, make_call
+from functad.api.device_dispatch import CallPlace, backend_of, call_place, make_call_at, place_of_call
+from functad.api.dispatch import MISS, Arguments, FastCall, Results
 from functad.array import ArrayImpl, value_of
 from functad.calls.common import closed
 from functad.calls.jit import jit_p
 from functad.config import config
-from functad.device_arrays import DeviceArray, memory_of, on_device, placed, put
+from functad.device_arrays import DeviceArray, memory_of, on_device, put
 from functad.errors import ArgumentError, ShapeError
 from functad.execution import executable, held_or_host, lowered, optimized
 from functad.ir import Aval, Program
@@ -71,6 +71,7 @@ class Traced:
         return (False,) * len(self.jaxpr.consts) + self.donated if any(self.donated) else ()
 
     def lower(self) -> Lowered:
+        """The same, optimised and written as kernels."""
         return Lowered(self)
 
 
@@ -79,6 +80,13 @@ class Lowered:
 
     jaxpr: the Program as traced. optimized: as it is compiled. kernels: the generated Python source.
     memory_plan: where temporaries lie. cost: operations and bytes by kernel.
+
+    >>> import functad, functad.numpy as jnp
+    >>> lowered = functad.jit(lambda x: x * 1. + 2.).lower(jnp.ones(3))
+    >>> lowered.optimized
+    { lambda ; a:f32[3]. let b:f32[3] = add a 2.0:f32[] in (b,) }
+    >>> lowered.compile()(jnp.ones(3))
+    Array([3., 3., 3.], dtype=float32)
     """
 
     def __init__(self, traced: Traced) -> None:
@@ -136,6 +144,7 @@ class Lowered:
         return lowered(closed(self.jaxpr), self._traced.donated_inputs(), self._traced.backend)
 
     def as_text(self) -> str:
+        """The Program that runs."""
         return str(self.optimized)
 
     def compile(self, compiler_options: Mapping[str, Any] | None = None) -> Compiled:
@@ -167,8 +176,10 @@ class Compiled:
             result = MISS if self._fast_call is None else self._fast_call(args, kwargs)
             if result is MISS:
                 values = self._values(args, kwargs)
-                self._fast_call = self._call_for(values)
-                result = self._fast_call(*tree_unflatten(self._traced.in_tree, values))
+                place, call = self._call_for(values)
+                if place.comes_again:
+                    self._fast_call = call
+                result = call(*tree_unflatten(self._traced.in_tree, place.moved(values)))
             return result
         values = self._values(args, kwargs)
         constants, backend = self._traced.jaxpr.consts, self._traced.backend
@@ -178,20 +189,20 @@ class Compiled:
         outs = bind(jit_p, *constants, *values, **params)
         return tree_unflatten(self._traced.out_tree, outs)
 
-    def _call_for(self, values: Sequence[Any]) -> FastCall:
-        """The short way for arguments that lie where these do."""
-        place = self._place(values)
+    def _call_for(self, values: Sequence[Any]) -> tuple[CallPlace, FastCall]:
+        """Where a call with these arguments runs, and the short way for those that lie where these do."""
+        place = call_place(values, self._traced.jaxpr.consts, self._place(values), self._traced.device)
         known = place, tuple([isinstance(v, DeviceArray) for v in values])
         if known not in self._calls:
             self._calls[known] = self._make_call(place, [type(v) for v in values])
-        return self._calls[known]
+        return place, self._calls[known]
 
     def _place(self, values: Sequence[Any]) -> Device | None:
         traced = self._traced
         backend, device = traced.backend, traced.device
         return place_of_call(values, traced.jaxpr.consts, self._describe, traced.fun_name, backend, device)
 
-    def _make_call(self, place: Device | None, classes: Sequence[type]) -> FastCall:
+    def _make_call(self, place: CallPlace, classes: Sequence[type]) -> FastCall:
         traced = self._traced
         arguments = Arguments(
             traced.in_tree,
@@ -204,11 +215,8 @@ class Compiled:
             ],
         )
         results = Results(traced.out_tree, traced.jaxpr.out_avals)
-        if place is None:
-            constants = [value_of(c) for c in traced.jaxpr.consts]
-            return make_call(traced.fun_name, arguments, constants, self._executable_on(None), results)
-        constants = [memory_of(placed(c, place)) for c in traced.jaxpr.consts]
-        return make_device_call(traced.fun_name, arguments, constants, self._executable_on(place), results, place)
+        run = self._executable_on(place.device)
+        return make_call_at(place, traced.fun_name, arguments, traced.jaxpr.consts, run, results)
 
     def _executable_on(self, place: Device | None) -> Any:
         traced, backend = self._traced, backend_of(place, self._traced.backend)
@@ -258,6 +266,7 @@ class Compiled:
         return Lowered(self._traced).memory_plan
 
     def cost_analysis(self) -> dict[str, float]:
+        """Operations and bytes of a call, under JAX's names."""
         return Lowered(self._traced).cost_analysis()
 
     def _values(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:

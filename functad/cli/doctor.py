@@ -21,8 +21,9 @@ import numpy as np
 
 import functad
 from functad import machine_model
-from functad.config import OPTIONS, available_cores, config
+from functad.config import config
 from functad.errors import DeviceError, FunctadError
+from functad.options import OPTIONS, available_cores
 from functad.system import lapack, numba_here
 
 
@@ -283,13 +284,15 @@ def _cuda() -> Findings:
     except FunctadError as problem:
         yield Problem(str(problem))
     yield "assembler", compiler.assembler() or "none: the driver assembles kernels whenever they are loaded"
-    yield "cuBLAS", compiler.found_library("libcublas.so*") or "none: matrix products are functad's own kernels"
+    path = compiler.found_library("libcublas.so*")
+    yield "cuBLAS", path or "none: matrix products are functad's own kernels"
     for device in importlib.import_module("functad.backends.cuda.device").devices():
         free, total = device.driver.capacity()
         yield (
             str(device), f"{device.device_kind}, compute capability {device.compute_capability}, {device.core_count} "
             f"multiprocessors, {free / 2**30:.1f} of {total / 2**30:.1f} GiB free",
         )  # fmt: skip
+        yield "products", _products_of_gpu(device.driver)
         yield "test kernel", _test_of_gpu(device)
 
 
@@ -308,6 +311,16 @@ def _cuda_compiler() -> Any:
             "'functad[cuda]'"
         ) from problem
     return compiler
+
+
+def _products_of_gpu(driver: Any) -> str:
+    """What multiplies matrices on a GPU."""
+    if functad.config.cuda_products == "functad":
+        return "functad's kernels, as config.cuda_products says"
+    try:
+        return f"cuBLAS {driver.blas.version()}" if driver.blas else "functad's kernels"
+    except DeviceError as problem:
+        raise Problem(str(problem)) from problem
 
 
 def _test_of_gpu(device: Any) -> str:

@@ -69,10 +69,14 @@ def mnist(folder: str | os.PathLike[str] | None = None, *, pixels: bool = False)
         DataError: a file is damaged, or `FUNCTAD_DATA` names no folder; or `folder` lacks one of them, or they do not
             fit together.
 
-    Example (which needs the files or a network)::
+    Examples; the first needs the files, or a network:
 
-        data = mnist()
-        data.train_images.shape    # (60000, 28, 28)
+    >>> mnist().train_images.shape  # doctest: +SKIP
+    (60000, 28, 28)
+    >>> mnist("no/such/folder")
+    Traceback (most recent call last):
+        ...
+    functad.errors.DataError: no/such/folder is no folder ...
     """
     if folder is None:
         arrays = [

@@ -17,7 +17,14 @@ from functad.system.cache import cache_dir
 
 
 class MissingDataError(DataError):
-    """Files of a data set are neither on this machine nor could they be downloaded; those that are here are sound."""
+    """Files of a data set are neither on this machine nor could they be downloaded; those that are here are sound.
+
+    The message lists where they were looked for, and the ways out.
+
+    >>> from functad.errors import DataError
+    >>> issubclass(MissingDataError, DataError) and issubclass(MissingDataError, OSError)
+    True
+    """
 
 
 class DataFile(NamedTuple):

@@ -64,10 +64,11 @@ def imdb() -> Reviews:
         MissingDataError: a file is missing and cannot be downloaded.
         DataError: a file is damaged, or `FUNCTAD_DATA` names no folder.
 
-    Example (which needs the files or a network)::
+    It needs the files, or a network:
 
-        reviews = imdb()
-        reviews.train_labels.mean()    # 0.5
+    >>> reviews = imdb()  # doctest: +SKIP
+    >>> len(reviews.train_texts), float(reviews.train_labels.mean())  # doctest: +SKIP
+    (25000, 0.5)
     """
     contents = IMDB.contents()[::-1]
     train = _reviews_of(contents.pop())  # a part at a time, and its bytes are forgotten
@@ -92,9 +93,14 @@ def rt_polarity(fold: int = 0) -> Reviews:
         ArgumentError: another fold.
         MissingDataError, DataError: as `imdb`.
 
-    Example (which needs the files or a network)::
+    Examples; the first needs the files, or a network:
 
-        len(rt_polarity().test_texts)    # 1068
+    >>> len(rt_polarity().test_texts)  # doctest: +SKIP
+    1068
+    >>> rt_polarity(fold=10)
+    Traceback (most recent call last):
+        ...
+    functad.errors.ArgumentError: rt_polarity: fold is 10; it is one of 0 to 9, ...
     """
     if fold not in range(_FOLDS):
         raise ArgumentError(f"rt_polarity: fold is {fold!r}; it is one of 0 to {_FOLDS - 1}, the tenth to test with")
@@ -120,9 +126,10 @@ def shakespeare() -> SplitText:
     Raises:
         MissingDataError, DataError: as `imdb`.
 
-    Example (which needs the file or a network)::
+    It needs the file, or a network:
 
-        shakespeare().train[:14]    # 'First Citizen:'
+    >>> shakespeare().train[:14]  # doctest: +SKIP
+    'First Citizen:'
     """
     (content,) = SHAKESPEARE.contents()
     text = content.decode("ascii")

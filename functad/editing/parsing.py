@@ -8,11 +8,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, NoReturn
 
 import numpy as np
 
 from functad import dtypes
+from functad.array import ArrayImpl, DonatedArray, class_for
 from functad.errors import FunctadError, ProgramError, close_names
 from functad.evaluation import infer_avals
 from functad.ir import (
@@ -26,10 +28,10 @@ from functad.ir import (
     Source,
     Var,
     check_program,
-    own_primitives,
     registry,
 )
 from functad.pretty import spatial_letters
+from functad.primitive_record import own_primitives
 from functad.primitives.arithmetic import RoundingMethod
 from functad.primitives.convolution import ConvDimensionNumbers
 from functad.primitives.dimension_numbers import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
@@ -46,15 +48,49 @@ def parse_program(text: str, consts: Sequence[Any] = ()) -> Program:
         [np.asarray(c) if isinstance(c, (bool, int, float, complex)) else c for c in consts],
     )
     program = reader.whole()
-    check_program(program)
+    with suppress(_NotSaidError):  # types that only a function knows; constants come first, all else has been checked
+        check_program(program)
     return program
 
 
+class _NotSaidError(ProgramError):
+    """Something is asked for that a text only names."""
+
+
+class _UnsaidArray(DonatedArray):
+    """A constant of which the text tells the type alone; whoever asks for its elements is told that."""
+
+    __slots__ = ()
+
+    def __init__(self, aval: Aval) -> None:
+        self._aval, self.weak_type = aval, False
+
+    @property
+    def _value(self) -> np.ndarray:
+        raise ProgramError(
+            f"the Program was read from text, which names a constant of type {self.aval.str_short()} but does not say "
+            "its value: functad.program_to_text(program, constants=True) writes values into the text"
+        )
+
+    def __repr__(self) -> str:
+        return f"<constant of type {self.aval.str_short()} that the text does not say>"
+
+    __str__ = __repr__
+
+
 class _Word(str):
-    """What stands for something that a text cannot say; calling it raises."""
+    """What stands for something that a text cannot say; calling it, or asking it for a rule, raises."""
 
     def __call__(self, *args: Any, **params: Any) -> NoReturn:
-        raise ProgramError(
+        self._fail()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        self._fail()
+
+    def _fail(self) -> NoReturn:
+        raise _NotSaidError(
             f"the Program was read from text, which names {str(self)!r} but does not hold it: "
             "trace the function that makes it with functad.make_jaxpr"
         )
@@ -78,6 +114,7 @@ _SPACE = re.compile(r"(\s+|#[^\n]*)*")
 _NAME = re.compile(r"[^\W\d]\w*")
 _PRIMITIVE = re.compile(r"[A-Za-z_][\w-]*")
 _KEY = re.compile(r"([A-Za-z_]\w*)=")
+_NUMBER = re.compile(r"\([^)\s]*\)|[^\s,;()\[\]{}]+")
 _LITERAL = re.compile(r"([^\s:]+):(?=\w+\[\])")
 _RESULT = re.compile(r"([^\W\d]\w*):(?=(key<fry>|\w+)\[)")
 _END = re.compile(r"in\s*\(")
@@ -151,22 +188,15 @@ class _Reader:
             self.fail("the Program has ended here, but more follows")
         return program
 
-    def program(self, name: str, consts: Sequence[Any] = ()) -> Program:
+    def program(self, name: str, consts: Sequence[Any] | None = None) -> Program:
         start = self.at
         self.expect("{")
         self.expect("lambda")
         known: dict[str, Var] = {}
-        constvars = self.binders(known, ";")
-        self.expect(";")
+        constvars, values = self.constants(known, start, consts)
         invars = self.binders(known, ".")
         self.expect(".")
         self.expect("let")
-        if len(constvars) != len(consts):
-            self.fail(
-                f"{len(constvars)} constants are named, {len(consts)} values were given: parse_program(text, consts) "
-                "takes one for each; a Program within another takes them as inputs",
-                start,
-            )
         eqns = []
         while not self.ends_equations():
             eqns.append(self.eqn(known))
@@ -178,7 +208,51 @@ class _Reader:
             outvars.append(self.atom(known))
             self.takes(",")
         self.expect("}")
-        return Program(invars, constvars, consts, eqns, outvars, name)
+        return Program(invars, constvars, values, eqns, outvars, name)
+
+    def constants(self, known: dict[str, Var], start: int, given: Sequence[Any] | None) -> tuple[list[Var], list[Any]]:
+        """Variables before the `;`, with the values that are written behind them, or else given.
+
+        given: None for a Program within another, of which values that are not written remain unknown.
+        """
+        found: list[Var] = []
+        values: list[Any] = []
+        while not self.takes(";"):
+            name, aval, at = self.typed_name()
+            found.append(self.define(name, aval, known, at))
+            values.append(self.array(aval) if self.takes("=") else None)
+        unsaid = [i for i, value in enumerate(values) if value is None]
+        if given is None:
+            given = [_UnsaidArray(found[i].aval) for i in unsaid]
+        if len(unsaid) != len(given):
+            self.fail(
+                f"{len(unsaid)} constants are named, {len(given)} values were given: parse_program(text, consts) takes "
+                "one for each, unless the text says them, as functad.program_to_text(program, constants=True) does",
+                start,
+            )
+        for i, value in zip(unsaid, given):
+            values[i] = value
+        return found, values
+
+    def array(self, aval: Aval) -> ArrayImpl:
+        """The numbers of an array, in lists, one for each axis."""
+        numbers: list[Any] = []
+        stored = Aval((), dtypes.stored_as(aval.dtype))
+        self.skip_space()
+        start, depth = self.at, 0
+        while depth or not numbers and self.at == start:
+            if self.takes("["):
+                depth += 1
+            elif self.takes("]"):
+                depth -= 1
+                self.takes(",")
+            else:
+                at = self.at
+                numbers.append(self.literal(self.match(_NUMBER, "a number")[0], stored, at).value)
+                self.takes(",")
+        if len(numbers) != aval.size:
+            self.fail(f"{aval.str_short()} has {aval.size} elements, but {len(numbers)} are written", start)
+        return class_for(aval)(np.array(numbers, stored.dtype).reshape(aval.shape))
 
     def binders(self, known: dict[str, Var], *ends: str) -> list[Var]:
         """Variables with their types, up to one of some words."""
@@ -187,12 +261,15 @@ class _Reader:
     def typed_names(self, ends: Iterable[str]) -> list[tuple[str, Aval, int]]:
         found = []
         while not any(self.sees(end) for end in ends):
-            self.skip_space()
-            at = self.at
-            name = self.match(_NAME, "a variable with its type, such as `x:f32[3]`,")[0]
-            self.expect(":")
-            found.append((name, self.aval(), at))
+            found.append(self.typed_name())
         return found
+
+    def typed_name(self) -> tuple[str, Aval, int]:
+        self.skip_space()
+        at = self.at
+        name = self.match(_NAME, "a variable with its type, such as `x:f32[3]`,")[0]
+        self.expect(":")
+        return name, self.aval(), at
 
     def define(self, name: str, aval: Aval, known: dict[str, Var], at: int) -> Var:
         var = Var(aval)
@@ -231,7 +308,7 @@ class _Reader:
         params = self.params(name) if self.text.startswith("[", self.at) else {}
         params = {**_unsaid(primitive, params, [aval for _, aval, _ in typed]), **params}
         operands = self.operands(known)
-        avals = self.result_avals(primitive, operands, params, at)
+        avals = self.result_avals(primitive, operands, params, [aval for _, aval, _ in typed], at)
         if len(avals) != len(typed):
             self.fail(f"`{name}` has {len(avals)} results, {len(typed)} are named", at)
         for (result, written, at), found in zip(typed, avals):
@@ -246,10 +323,18 @@ class _Reader:
         return _RESULT.match(self.text, self.at) is not None
 
     def result_avals(
-        self, primitive: Primitive, operands: Sequence[Atom], params: dict[str, Any], at: int
+        self,
+        primitive: Primitive,
+        operands: Sequence[Atom],
+        params: dict[str, Any],
+        written: Sequence[Aval],
+        at: int,
     ) -> Sequence[Aval]:
+        """The types of an equation's results; as they are written where only a function knows them."""
         try:
             return infer_avals(primitive, [atom.aval for atom in operands], params)
+        except _NotSaidError:
+            return written
         except FunctadError as error:
             self.fail(f"`{primitive.name}`: {error}", at)
         except Exception as error:  # shape rules look at parameters that are wrong as if they were right
@@ -292,7 +377,7 @@ class _Reader:
 
     def literal(self, number: str, aval: Aval, at: int) -> Literal:
         try:
-            value = _NUMBERS[number] if number in _NUMBERS else ast.literal_eval(number)
+            value = _NUMBERS[number] if number in _NUMBERS else _number(number)
             if aval.dtype == dtypes.float0 and value == 0:
                 return Literal(np.zeros((), dtypes.float0), aval)
             made = aval.dtype.type(value)
@@ -415,6 +500,11 @@ class _Reader:
 
 
 _NUMBERS = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf"), "True": True, "False": False}
+
+
+def _number(text: str) -> Any:
+    """The number that a text says; complex ones as such, so that no sign of a zero is lost in a sum."""
+    return complex(text) if text.endswith(("j", "j)")) else ast.literal_eval(text)
 
 
 def _axes_of_letters(specs: Any) -> Any:

@@ -7,9 +7,8 @@ through loops and branches too. A check is a callback that raises; here it becom
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,8 +16,7 @@ from functad import numpy as jnp
 from functad import random
 from functad.absent import absent
 from functad.api import vmap
-from functad.api.callbacks import flat_callback
-from functad.array import Array, ArrayImpl, class_for, value_of
+from functad.array import Array, ArrayImpl
 from functad.calls.checkpoint import remat_p
 from functad.calls.closed_call import closed_call_p
 from functad.calls.custom_rules import custom_jvp_call_p, custom_vjp_call_p
@@ -26,14 +24,33 @@ from functad.calls.jit import call_program, jit_p
 from functad.control.conditional import cond, cond_p
 from functad.control.scan import scan, scan_p
 from functad.control.while_loop import while_, while_p
-from functad.dtypes import key_fry, kind_of
+from functad.dtypes import key_fry
 from functad.errors import ArgumentError, DTypeError
 from functad.errors import CheckError as JaxRuntimeError
 from functad.evaluation import aval_of
-from functad.ir import Aval, Eqn, Literal, Program, memoised
-from functad.primitives.callback import MappedCallback, debug_callback, debug_callback_p
+from functad.experimental.automatic_checks import AUTOMATIC
+from functad.experimental.errors_as_values import (
+    Error,
+    ErrorCategory,
+    RaisingCheck,
+    Site,
+    all_checks,
+    automatic_checks,
+    check_error,
+    div_checks,
+    first_failed,
+    float_checks,
+    index_checks,
+    init_error,
+    nan_checks,
+    raise_unless_caught,
+    strong,
+    user_checks,
+)
+from functad.ir import Eqn, Literal, Program, memoised
+from functad.primitives.callback import MappedCallback, debug_callback_p
 from functad.tracing import Tracer, bind, trace_to_program
-from functad.tree_util import keystr, register_pytree_node_class, tree_flatten, tree_flatten_with_path, tree_unflatten
+from functad.tree_util import keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
 from functad.user_source import state as lines
 
 __all__ = [
@@ -61,122 +78,6 @@ if not TYPE_CHECKING:
 def __dir__() -> list[str]:
     return __all__
 
-
-# --- what may fail ----------------------------------------------------------------------------------------
-
-
-class ErrorCategory(NamedTuple):
-    """A kind of check; sets of them are what `checkify` looks for."""
-
-    name: str
-
-
-user_checks: frozenset[ErrorCategory] = frozenset({ErrorCategory("user")})
-"""`check`."""
-nan_checks: frozenset[ErrorCategory] = frozenset({ErrorCategory("nan")})
-"""Operations that make a NaN."""
-index_checks: frozenset[ErrorCategory] = frozenset({ErrorCategory("index")})
-"""Positions outside of arrays, in gathers, scatters and dynamic slices."""
-div_checks: frozenset[ErrorCategory] = frozenset({ErrorCategory("division")})
-"""Divisions by zero."""
-float_checks: frozenset[ErrorCategory] = nan_checks | div_checks
-"""Divisions by zero and operations that make a NaN."""
-automatic_checks: frozenset[ErrorCategory] = float_checks | index_checks
-"""All that the program need not ask for."""
-all_checks: frozenset[ErrorCategory] = automatic_checks | user_checks
-"""All."""
-
-
-@dataclass(frozen=True)
-class _Site:
-    """A place in a program that may fail.
-
-    template: the message, for `str.format`; tree: of its arguments; avals: of their leaves, which an error carries.
-    keys: which leaves are the words of random keys.
-    """
-
-    template: str
-    tree: Any
-    avals: tuple[Aval, ...] = ()
-    keys: frozenset[int] = frozenset()
-
-    def message(self, payload: Sequence[np.ndarray]) -> str:
-        arrays = [class_for(aval)(np.asarray(values)) for values, aval in zip(payload, self.avals)]
-        shown = [random.wrap_key_data(x) if i in self.keys else x for i, x in enumerate(arrays)]
-        args, kwargs = tree_unflatten(self.tree, shown)
-        return self.template.format(*args, **kwargs)
-
-
-_NO_ARGUMENTS = tree_flatten(((), {}))[1]
-_POSITION = tree_flatten(((0, 0, 0), {}))[1]
-
-
-@register_pytree_node_class
-class Error:
-    """What failed first, if anything did: a pytree, which `checkify` returns and transforms take.
-
-    Args:
-        failed: whether anything did; of the shape of the axes that were mapped.
-        number: which place it was, in `sites`.
-        payloads: for each place the values that its message tells.
-        sites: the places that may fail.
-
-    >>> import functad
-    >>> from functad.experimental import checkify
-    >>> def half(x):
-    ...     checkify.check(x % 2 == 0, "{} is odd", x)
-    ...     return x // 2
-    >>> error, _ = functad.vmap(checkify.checkify(half))(functad.numpy.arange(2, 5))
-    >>> error.get()
-    'at mapped index 1: 3 is odd (`check` failed)'
-    """
-
-    def __init__(self, failed: Any, number: Any, payloads: Sequence[Any], sites: Sequence[_Site]) -> None:
-        self._failed, self._number, self._payloads, self._sites = failed, number, list(payloads), tuple(sites)
-
-    def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[_Site, ...]]:
-        return (self._failed, self._number, *self._payloads), self._sites
-
-    @classmethod
-    def tree_unflatten(cls, sites: tuple[_Site, ...], children: Sequence[Any]) -> Error:
-        failed, number, *payloads = children
-        return cls(failed, number, payloads, sites)
-
-    def get(self) -> str | None:
-        """The message; None if nothing failed. Of a mapped function a line for each example that failed.
-
-        Raises:
-            ConcretizationError: the function around it is being traced; return the error from it.
-        """
-        failed = np.asarray(self._failed)
-        if not failed.any():
-            return None
-        if failed.ndim == 0:
-            return self._message(())
-        places = [tuple(map(int, place)) for place in np.argwhere(failed)]
-        return "\n".join(f"at mapped index {', '.join(map(str, p))}: {self._message(p)}" for p in places)
-
-    def throw(self) -> None:
-        """Raise if anything failed; in a function that is traced, the same as `check_error`.
-
-        Raises:
-            JaxRuntimeError: anything failed; with its message.
-        """
-        check_error(self)
-
-    def _message(self, place: tuple[int, ...]) -> str:
-        number = int(np.asarray(self._number)[place])
-        first = sum(len(site.avals) for site in self._sites[:number])
-        site = self._sites[number]
-        payload = self._payloads[first : first + len(site.avals)]
-        return site.message([value_of(x)[place] for x in payload])
-
-    def __repr__(self) -> str:
-        return f"Error({'traced' if isinstance(self._failed, Tracer) else self.get()})"
-
-
-init_error = Error(np.asarray(False), np.asarray(0, np.int32), (), ())
-"""No error, and no place that may fail."""
 
 # --- asking ------------------------------------------------------------------------------------------------
 
@@ -220,8 +121,8 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
     tree = tree_flatten((fmt_args, fmt_kwargs))[1]
     keys = frozenset(i for i, x in enumerate(values) if x.dtype is key_fry)
     values = [random.key_data(x) if i in keys else x for i, x in enumerate(values)]
-    site = _Site(f"{msg} (`check` failed)", tree, tuple(map(_strong, map(aval_of, values))), keys)
-    _assert((site,), jnp.logical_not(pred), np.int32(0), values, bool(debug))
+    site = Site(f"{msg} (`check` failed)", tree, tuple(map(strong, map(aval_of, values))), keys)
+    raise_unless_caught((site,), jnp.logical_not(pred), np.int32(0), values, bool(debug))
 
 
 def debug_check(pred: Any, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:
@@ -231,64 +132,6 @@ def debug_check(pred: Any, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:
     >>> checkify.debug_check(False, "nobody asks")
     """
     check(pred, msg, *fmt_args, debug=True, **fmt_kwargs)
-
-
-def check_error(error: Error) -> None:
-    """Raise an error that `checkify` has returned; under another `checkify` it becomes a part of that one's.
-
-    Raises:
-        JaxRuntimeError: anything failed. ArgumentError: `error` is none.
-
-    >>> from functad.experimental import checkify
-    >>> error, _ = checkify.checkify(lambda x: 1 / x, errors=checkify.div_checks)(0.)
-    >>> checkify.check_error(error)
-    Traceback (most recent call last):
-    functad.errors.CheckError: division by zero
-    """
-    if not isinstance(error, Error):
-        raise ArgumentError(f"check_error takes an Error, as checkify returns it, not {type(error).__name__}")
-    if error._sites:
-        leaves = (error._failed, error._number, *error._payloads)
-        if not any(isinstance(leaf, Tracer) for leaf in leaves):
-            message = error.get()
-            if message is None:
-                return
-        failed, number, payloads = _first(*(jnp.asarray(leaf) for leaf in leaves))
-        _assert(error._sites, failed, number, payloads, False)
-
-
-@dataclass(frozen=True)
-class _Check:
-    """What a check calls; where it runs, nobody has made a value of its error."""
-
-    sites: tuple[_Site, ...]
-    debug: bool
-
-    def __call__(self, failed: Any, number: Any, *payloads: Any) -> None:
-        if not self.debug and bool(failed):
-            raise JaxRuntimeError(Error(failed, number, payloads, self.sites).get())
-
-
-def _assert(sites: tuple[_Site, ...], failed: Any, number: Any, payloads: Sequence[Any], debug: bool) -> None:
-    operands = (failed, number, *payloads)
-    if debug and not any(isinstance(x, Tracer) for x in operands):
-        return
-    flat, values = flat_callback(_Check(sites, debug), operands, {}, "checkify.check", is_check=True)
-    debug_callback(flat, values)
-
-
-def _first(failed: Any, number: Any, *payloads: Any) -> tuple[Any, Any, list[Any]]:
-    """Of a mapped error that of the first example that failed."""
-    if not failed.ndim:
-        return failed, number, list(payloads)
-    flat = failed.reshape(-1)
-    place = jnp.argmax(flat)
-    picked = [x.reshape(flat.size, *x.shape[failed.ndim :])[place] for x in (number, *payloads)]
-    return flat.any(), picked[0], picked[1:]
-
-
-def _strong(aval: Aval) -> Aval:
-    return Aval(aval.shape, aval.dtype)
 
 
 # --- making values of errors ------------------------------------------------------------------------------
@@ -339,13 +182,13 @@ def checkify(f: Callable[..., Any], errors: frozenset[ErrorCategory] = user_chec
 _CALLS = (jit_p, closed_call_p, remat_p, custom_jvp_call_p, custom_vjp_call_p)
 
 
-def _sites(program: Program, kinds: frozenset[ErrorCategory]) -> tuple[_Site, ...]:
+def _sites(program: Program, kinds: frozenset[ErrorCategory]) -> tuple[Site, ...]:
     """The places of a Program that may fail, in the order in which the interpreter comes by."""
     key = ("places that may fail", kinds)
     return memoised(program, key, lambda: tuple(s for eqn in program.eqns for s in _sites_of(eqn, kinds)))
 
 
-def _sites_of(eqn: Eqn, kinds: frozenset[ErrorCategory]) -> Iterator[_Site]:
+def _sites_of(eqn: Eqn, kinds: frozenset[ErrorCategory]) -> Iterator[Site]:
     if asked := _check_of(eqn):
         yield from asked.sites if user_checks <= kinds else ()
         return
@@ -353,17 +196,17 @@ def _sites_of(eqn: Eqn, kinds: frozenset[ErrorCategory]) -> Iterator[_Site]:
     for program in inner:
         yield from _sites(program, kinds)
     if not inner:
-        for rule in _AUTOMATIC:
+        for rule in AUTOMATIC:
             if rule.kind <= kinds and rule.applies(eqn):
                 yield rule.site(eqn)
 
 
-def _check_of(eqn: Eqn) -> _Check | None:
+def _check_of(eqn: Eqn) -> RaisingCheck | None:
     if eqn.primitive is not debug_callback_p:
         return None
     callback = eqn.params["callback"]
     flat = callback.callback if isinstance(callback, MappedCallback) else callback
-    return flat.fun if isinstance(flat.fun, _Check) else None
+    return flat.fun if isinstance(flat.fun, RaisingCheck) else None
 
 
 def _programs_of(eqn: Eqn) -> list[Program]:
@@ -382,7 +225,7 @@ def _programs_of(eqn: Eqn) -> list[Program]:
 class _Walk:
     """Runs Programs with an error: [whether anything failed, which place, the payloads of all places]."""
 
-    def __init__(self, kinds: frozenset[ErrorCategory], sites: Sequence[_Site]) -> None:
+    def __init__(self, kinds: frozenset[ErrorCategory], sites: Sequence[Site]) -> None:
         self.kinds, self.sites = kinds, sites
 
     def run(self, program: Program, args: Sequence[Any], error: list[Any], first: int) -> tuple[list[Any], list[Any]]:
@@ -412,7 +255,7 @@ class _Walk:
     def equation(self, eqn: Eqn, operands: list[Any], error: list[Any], first: int) -> tuple[list[Any], list[Any]]:
         """One that may fail."""
         if asked := _check_of(eqn):
-            failed, number, payloads = _first(*_unmapped(eqn.params["callback"], operands))
+            failed, number, payloads = first_failed(*_unmapped(eqn.params["callback"], operands))
             return self.failing(error, failed, first + number, dict(enumerate(payloads)), asked.sites, first), []
         special = {scan_p: self.scan, while_p: self.while_loop, cond_p: self.cond}.get(eqn.primitive)
         if special is not None:
@@ -422,7 +265,7 @@ class _Walk:
             return self.call(eqn, programs[0], operands, error, first)
         outs = bind(eqn.primitive, *operands, **eqn.params)
         results = list(outs) if eqn.primitive.multiple_results else [outs]
-        for rule in _AUTOMATIC:
+        for rule in AUTOMATIC:
             if rule.kind <= self.kinds and rule.applies(eqn):
                 failed, payload = rule.test(eqn, operands, results)
                 site = self.sites[first]
@@ -431,7 +274,7 @@ class _Walk:
         return error, results
 
     def failing(
-        self, error: list[Any], failed: Any, number: Any, payload: dict[int, Any], sites: Sequence[_Site], first: int
+        self, error: list[Any], failed: Any, number: Any, payload: dict[int, Any], sites: Sequence[Site], first: int
     ) -> list[Any]:
         """The error after a place that failed, or not; payload: of `sites`, the first of which has number `first`."""
         before = error[0]
@@ -446,7 +289,7 @@ class _Walk:
 
     def traced(self, program: Program, error: list[Any], first: int, before: int = 0) -> Program:
         """The Program with the error behind its first `before` inputs, and in front of its results."""
-        avals = [_strong(aval_of(e)) for e in error]
+        avals = [strong(aval_of(e)) for e in error]
 
         def run(*args: Any) -> list[Any]:
             given = [*args[:before], *args[before + len(avals) :]]
@@ -497,7 +340,7 @@ class _Walk:
             after, again = self.run(holds, [*consts[:k], *values], after, first)
             return [*again, *after, *values]
 
-        avals = [_strong(aval_of(x)) for x in (goes_on, *error)]
+        avals = [strong(aval_of(x)) for x in (goes_on, *error)]
         ins = [*holds.in_avals[:k], *step.in_avals[:n]]
         whole = trace_to_program(body, [*ins, *avals, *step.in_avals[n:]], name=step.name)
         asks = trace_to_program(lambda flag, *rest: [flag], [*avals, *step.in_avals[n:]], name=holds.name)
@@ -516,90 +359,3 @@ def _unmapped(callback: Any, operands: Sequence[Any]) -> tuple[Any, ...]:
 
 
 # --- what need not be asked for ----------------------------------------------------------------------------
-
-
-class _Automatic(NamedTuple):
-    """A check of all equations of a kind.
-
-    site: what it says. test: (equation, operands, results) → whether it failed, and what the message tells.
-    """
-
-    kind: frozenset[ErrorCategory]
-    applies: Callable[[Eqn], bool]
-    site: Callable[[Eqn], _Site]
-    test: Callable[[Eqn, Sequence[Any], Sequence[Any]], tuple[Any, Sequence[Any]]]
-
-
-def _makes_floats(eqn: Eqn) -> bool:
-    return any(kind_of(v.aval.dtype) in "fc" for v in eqn.outvars)
-
-
-def _nan_test(eqn: Eqn, operands: Sequence[Any], results: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
-    found = [jnp.isnan(x).any() for x in results if kind_of(x.dtype) in "fc"]
-    return jnp.stack(found).any(), ()
-
-
-def _positions(eqn: Eqn) -> Sequence[tuple[int, int, int]] | None:
-    """(which position, axis, the last position that is inside) of an equation that has positions; else None."""
-    name, params = eqn.primitive.name, eqn.params
-    shape = eqn.invars[0].aval.shape if eqn.invars else ()
-    if name in ("dynamic_slice", "dynamic_update_slice"):
-        sizes = params["slice_sizes"] if name == "dynamic_slice" else eqn.invars[1].aval.shape
-        return [(d, d, n - size) for d, (n, size) in enumerate(zip(shape, sizes))]
-    if name == "gather":
-        axes = params["dimension_numbers"].start_index_map
-        return [(k, d, shape[d] - params["slice_sizes"][d]) for k, d in enumerate(axes)]
-    if name.startswith("scatter"):
-        numbers = params["dimension_numbers"]
-        window = iter(numbers.update_window_dims)
-        alone = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
-        updates = eqn.invars[2].aval.shape
-        sizes = [1 if d in alone else updates[next(window)] for d in range(len(shape))]
-        return [(k, d, shape[d] - sizes[d]) for k, d in enumerate(numbers.scatter_dims_to_operand_dims)]
-    return None
-
-
-def _index_site(eqn: Eqn) -> _Site:
-    shape = eqn.invars[0].aval.shape
-    return _Site(
-        f"out-of-bounds indexing for array of shape {shape}: "
-        "index {} is out of bounds for axis {} with size {}. ",
-        _POSITION,
-        (Aval((), np.dtype(np.int32)),) * 3,
-    )
-
-
-def _index_test(eqn: Eqn, operands: Sequence[Any], results: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
-    name, shape = eqn.primitive.name, eqn.invars[0].aval.shape
-    wheres = _positions(eqn) or ()
-    if name.startswith("dynamic"):
-        columns = list(operands[1 if name == "dynamic_slice" else 2 :])
-    else:
-        columns = [operands[1][..., k] for k, _, _ in wheres]
-    failed, payload = jnp.asarray(False), [jnp.asarray(np.int32(0))] * 3
-    for (_, axis, last), column in zip(wheres, columns):
-        outside = jnp.logical_or(column < 0, column > last).reshape(-1)
-        if not outside.size:
-            continue
-        position = column.reshape(-1)[jnp.argmax(outside)].astype("int32")
-        told = (position, np.int32(axis), np.int32(shape[axis]))
-        payload = [jnp.where(failed, old, new).astype("int32") for old, new in zip(payload, told)]
-        failed = jnp.logical_or(failed, outside.any())
-    return failed, payload
-
-
-_AUTOMATIC = (
-    _Automatic(
-        div_checks,
-        lambda eqn: eqn.primitive.name == "div",
-        lambda eqn: _Site("division by zero", _NO_ARGUMENTS),
-        lambda eqn, operands, results: ((operands[1] == 0).any(), ()),
-    ),
-    _Automatic(index_checks, lambda eqn: bool(_positions(eqn)), _index_site, _index_test),
-    _Automatic(
-        nan_checks,
-        _makes_floats,
-        lambda eqn: _Site(f"nan generated by primitive: {eqn.primitive.name}.", _NO_ARGUMENTS),
-        _nan_test,
-    ),
-)

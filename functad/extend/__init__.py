@@ -17,13 +17,21 @@ if TYPE_CHECKING:
     from functad.extend.registering import register_pass as register_pass
     from functad.extend.registering import register_rule as register_rule
     from functad.lowering_rules import Indexed as Indexed
+    from functad.lowering_rules import Loops as Loops
     from functad.lowering_rules import Reduction as Reduction
+    from functad.lowering_rules import Running as Running
     from functad.lowering_rules import Scalar as Scalar
+    from functad.lowering_rules import Scattered as Scattered
+    from functad.lowering_rules import UpdateLoops as UpdateLoops
 
 _PLACES = {
     "Indexed": "functad.lowering_rules",
+    "Loops": "functad.lowering_rules",
     "Reduction": "functad.lowering_rules",
+    "Running": "functad.lowering_rules",
     "Scalar": "functad.lowering_rules",
+    "Scattered": "functad.lowering_rules",
+    "UpdateLoops": "functad.lowering_rules",
     "check_primitive": "functad.extend.checking",
     "register_backend": "functad.extend.registering",
     "register_pass": "functad.extend.registering",

@@ -15,11 +15,27 @@ Around = Callable[..., Generator[Any, Any, Any]]
 
 
 class StoreException(Exception):  # noqa: N818
-    """An auxiliary output was asked for before the function was called."""
+    """An auxiliary output was asked for before the function was called.
+
+    >>> @transformation_with_aux
+    ... def noted(x):
+    ...     out = yield (x,), {}
+    ...     yield out, f"saw {x}"
+    >>> noted(wrap_init(lambda x: x + 1))[1]()
+    Traceback (most recent call last):
+        ...
+    functad.extend.linear_util.StoreException: the function has not been called yet, ...
+    """
 
 
 class WrappedFun:
-    """A function, and what is done around its calls. f: the function itself."""
+    """A function, and what is done around its calls. f: the function itself.
+
+    >>> wrap_init(len)
+    WrappedFun(len)
+    >>> wrap_init(len).call_wrapped("abc")
+    3
+    """
 
     def __init__(self, f: Callable[..., Any], call: Callable[..., Any], params: dict[str, Any]) -> None:
         self.f, self.params = f, params
@@ -125,7 +141,16 @@ def _around(gen: Around, values: list[Any], fun: WrappedFun, args: Any, kwargs: 
 
 
 def merge_linear_aux(aux1: Callable[[], Any], aux2: Callable[[], Any]) -> tuple[bool, Any]:
-    """Of two auxiliary outputs the one there is: whether it is the first, and the output."""
+    """Of two auxiliary outputs the one there is: whether it is the first, and the output.
+
+    >>> @transformation_with_aux
+    ... def noted(x):
+    ...     out = yield (x,), {}
+    ...     yield out, f"saw {x}"
+    >>> (_, never), (called, output) = noted(wrap_init(abs)), noted(wrap_init(abs))
+    >>> called.call_wrapped(-3), merge_linear_aux(never, output)
+    (3, (False, 'saw -3'))
+    """
     try:
         return True, aux1()
     except StoreException:

@@ -1,4 +1,4 @@
-"""A primitive of one's own as loops: `Indexed` and `Reduction` rules, which `jit` fuses with what stands around them.
+"""A primitive of one's own as loops: rules of nests, which `jit` fuses with what stands around them.
 
 Knows which texts and indices a rule may give; not how they become kernels.
 """
@@ -6,19 +6,24 @@ Knows which texts and indices a rule may give; not how they become kernels.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
-from functad.dtypes import kind_of
+import numpy as np
+
+from functad.dtypes import compute_dtype, kind_of
 from functad.errors import CustomRuleError
 from functad.extend.scalars import unknown_word, words_in
 from functad.ir import Aval, Eqn
 from functad.lowering.nests.affine import Affine
-from functad.lowering_rules import Indexed, Reduction
+from functad.lowering_rules import Indexed, Reduction, Running, Scattered, UpdateLoops
 from functad.primitives.loops.moving import clamped
 from functad.primitives.loops.text import rounding
 
 _KINDS = {"sum": "fciu", "prod": "fciu", "max": "bfiu", "min": "bfiu", "and": "biu", "or": "biu", "xor": "biu"}
+_UPDATES = {"set": "bfciu", "add": "fciu", "mul": "fciu", "min": "bfiu", "max": "bfiu"}
+_RUNNING = ("sum", "prod", "max", "min")
 
 
 class OwnIndexed(Indexed):
@@ -30,29 +35,28 @@ class OwnIndexed(Indexed):
         Raises:
             CustomRuleError: it is no expression of words that kernels know, or of elements that lie inside.
         """
-        name = eqn.primitive.name
+        said = f"the Indexed rule of `{eqn.primitive.name}` at {eqn.source}:"
         if len(eqn.outvars) != 1:
             raise CustomRuleError(
-                f"the Indexed rule of `{name}` at {eqn.source}: it says what one result is, but there are "
-                f"{len(eqn.outvars)}; make a primitive for each, or say what `jit` compiles by lower_fun"
+                f"{said} it says what one result is, but there are {len(eqn.outvars)}; make a primitive for each, or "
+                "say what `jit` compiles by lower_fun"
             )
-        elements = OperandElements(context, name, eqn)
+        elements = OperandElements(context, said)
         text = self.rule(elements, tuple(index), **eqn.params)
         elements.check(text)
-        aval = eqn.outvars[0].aval
-        return text if elements.dtypes.get(text) == aval.dtype else f"{rounding(aval.dtype)}({text})"
+        return elements.rounded(text)
 
 
 class OperandElements:
-    """What an `Indexed` rule of a user's may ask for: elements of its operands, and names for numbers.
+    """What an `Indexed` or a `Scattered` rule of a user's may ask for: elements of operands, and names for numbers.
 
     Attributes:
         avals: the types of the operands, each with `shape` and `dtype`.
         out: the type of the result.
     """
 
-    def __init__(self, context: Any, name: str, eqn: Eqn) -> None:
-        self._context, self._name, self._eqn = context, name, eqn
+    def __init__(self, context: Any, said: str) -> None:
+        self._context, self._said = context, said
         self._known: set[str] = set()
         self.dtypes: dict[str, Any] = {}
         self.avals: list[Aval] = context.avals
@@ -62,11 +66,8 @@ class OperandElements:
         """The text of an element of operand k, at an index which must lie inside of it."""
         if not 0 <= k < len(self.avals):
             self._fail(f"reads operand {k}, but there are {len(self.avals)}, from 0 on")
-        shape, index = self.avals[k].shape, tuple(index)
-        if len(index) != len(shape):
-            self._fail(f"reads operand {k} at {len(index)} indices, but it has {len(shape)} axes")
-        checked = [self._inside(k, axis, i, n) for axis, (i, n) in enumerate(zip(index, shape))]
-        text = self._noted(self._context.read(k, checked))
+        place = self.inside(f"reads operand {k}", index, self.avals[k].shape)
+        text = self._noted(self._context.read(k, place))
         self.dtypes[text] = self.avals[k].dtype
         return text
 
@@ -78,6 +79,9 @@ class OperandElements:
     def place(self, text: str, dtype: Any, size: int) -> Affine:
         """A whole number, the text of one element of a dtype, as an index of an axis of a size: clamped to inside."""
         self.check(text)
+        dtype = np.dtype(dtype)
+        if kind_of(dtype) not in "iu":
+            self._fail(f"uses {text!r}, of {dtype}, as an index; an index is a whole number, such as i64({text})")
         number = self._context.let(clamped(text, dtype, size - 1))
         found: Affine = self._context.index(self._noted(number), 0, size - 1)
         return found
@@ -100,6 +104,18 @@ class OperandElements:
         if problem := unknown_word(tree, self._known):
             self._fail(f"gives {text!r}, but {problem}")
 
+    def rounded(self, text: str) -> str:
+        """A checked text as an element of the result."""
+        return text if self.dtypes.get(text) == self.out.dtype else f"{rounding(self.out.dtype)}({text})"
+
+    def inside(self, what: str, index: Any, shape: Sequence[int]) -> list[Affine]:
+        """An index, if it lies inside of a shape; `what` tells what it is an index for."""
+        if not isinstance(index, (tuple, list)):
+            self._fail(f"{what} at {index!r}, but an index is a tuple, of one whole number for each axis")
+        if len(index) != len(shape):
+            self._fail(f"{what} at {len(index)} indices, but it has {len(shape)} axes")
+        return [self._inside(f"{what} along axis {d}", i, n) for d, (i, n) in enumerate(zip(index, shape))]
+
     def _noted(self, text: str) -> str:
         """Remember the names in a text as known ones."""
         self._known.update(words_in(ast.parse(text, mode="eval")))
@@ -114,17 +130,17 @@ class OperandElements:
             )
         return value if isinstance(value, Affine) else Affine(value)
 
-    def _inside(self, k: int, axis: int, value: Any, size: int) -> Affine:
+    def _inside(self, what: str, value: Any, size: int) -> Affine:
         index = self._index(value)
         if self.out.size and not (index.low >= 0 and index.high < size):
             self._fail(
-                f"reads operand {k} along axis {axis} from {index.low} to {index.high}, but there it has {size} "
-                f"elements; context.clamp(index, 0, {size - 1}) moves an index inside"
+                f"{what} from {index.low} to {index.high}, but there it has {size} elements; "
+                f"context.clamp(index, 0, {size - 1}) moves an index inside"
             )
         return index
 
     def _fail(self, problem: str) -> NoReturn:
-        raise CustomRuleError(f"the Indexed rule of `{self._name}` at {self._eqn.source}: it {problem}")
+        raise CustomRuleError(f"{self._said} it {problem}")
 
 
 class OwnReduction(Reduction):
@@ -159,6 +175,88 @@ class OwnReduction(Reduction):
         return axes
 
 
+class OwnRunning(Running):
+    """A `Running` rule of a user's: whether it fits is checked where it is used."""
+
+    def direction(self, eqn: Eqn) -> tuple[int, bool]:
+        """The axis along which it goes, and whether from its end; from its beginning if no parameter says.
+
+        Raises:
+            CustomRuleError: it has no such parameter, or types are not those of a running combination.
+        """
+        said = f"the Running rule of `{eqn.primitive.name}` at {eqn.source}:"
+        types = [v.aval for v in (*eqn.invars, *eqn.outvars)]
+        if len(eqn.invars) != 1 or len(eqn.outvars) != 1 or not types[0].same_type(types[1]):
+            raise CustomRuleError(
+                f"{said} it takes one operand to one result of the same type, but types are "
+                f"{', '.join(t.str_short() for t in types)}"
+            )
+        axis, reverse = eqn.params.get("axis"), eqn.params.get("reverse", False)
+        if type(axis) is not int or not 0 <= axis < types[0].ndim:
+            raise CustomRuleError(
+                f"{said} it goes along the parameter `axis`, a number from 0 to {types[0].ndim - 1}, but "
+                + ("there is no such parameter" if axis is None else f"that is {axis!r}")
+            )
+        if kind_of(types[0].dtype) not in _KINDS[self.kind]:
+            raise CustomRuleError(f"{said} {self.kind!r} does not combine elements of {types[0].dtype}")
+        return axis, bool(reverse)
+
+
+def _own_update(
+    name: str, rule: Scattered, context: Any, index: Sequence[Affine], **params: Any
+) -> tuple[Sequence[Affine], str, str]:
+    """Where a user's rule puts an update, under which condition, and the update.
+
+    Raises:
+        CustomRuleError: it does not say that, or puts it outside of the result.
+    """
+    said = f"the Scattered rule of `{name}` at {context.source}:"
+    elements = OperandElements(context, said)
+    if not context.avals[0].same_type(context.out):
+        raise CustomRuleError(
+            f"{said} its result is its first operand, updated, but they are {context.out.str_short()} and "
+            f"{context.avals[0].str_short()}"
+        )
+    if kind_of(context.out.dtype) not in _UPDATES[rule.kind]:
+        raise CustomRuleError(f"{said} {rule.kind!r} does not combine elements of {context.out.dtype}")
+    found = rule.rule(elements, tuple(index), **params)
+    if not isinstance(found, tuple) or len(found) != 3:
+        raise CustomRuleError(
+            f"{said} it gives {found!r}, but must give (place, condition, update): an index of the result, the text of "
+            'a condition or "", and the text of the update'
+        )
+    place, condition, update = found
+    checked = elements.inside("puts an update", place, context.out.shape)
+    for text in (update, *([condition] if condition != "" else [])):
+        elements.check(text)
+    return checked, context.let(condition) if condition else "", elements.rounded(update)
+
+
+def _own_update_loops(name: str, rule: Scattered, *avals: Aval, **params: Any) -> UpdateLoops:
+    """The loops of a user's rule.
+
+    Raises:
+        CustomRuleError: they are none.
+    """
+    found = rule.loops(*avals, **params)
+    try:
+        shape, ordered = tuple(found[0]), tuple(found[1])
+        fits = len(found) == 2 and len(shape) == len(ordered) and all(isinstance(n, int) and n >= 0 for n in shape)
+    except (TypeError, IndexError):
+        fits = False
+    if not fits:
+        raise CustomRuleError(
+            f"the Scattered rule of `{name}`: its loops are {found!r}, but must be UpdateLoops(shape, ordered): how "
+            "many steps each has, and for each whether its updates may meet at one place"
+        )
+    return UpdateLoops(shape, tuple(map(bool, ordered)))
+
+
+def _own_accumulator(rule: Callable[..., Any] | None, *avals: Aval, **params: Any) -> np.dtype:
+    """Where a user's rule says nothing, floats of 16 bits are combined with 32, as the implementation combines them."""
+    return compute_dtype(avals[0].dtype) if rule is None else np.dtype(rule(*avals, **params))
+
+
 def checked_indexed(name: str, rule: Indexed) -> OwnIndexed:
     """The rule of a primitive of that name.
 
@@ -173,14 +271,44 @@ def checked_indexed(name: str, rule: Indexed) -> OwnIndexed:
     return OwnIndexed(rule.rule, once=rule.once)
 
 
+def checked_running(name: str, rule: Running) -> OwnRunning:
+    """The rule of a primitive of that name.
+
+    Raises:
+        CustomRuleError: nothing is combined in that way.
+    """
+    _check_kind(name, rule, _RUNNING)
+    return OwnRunning(rule.kind)
+
+
+def checked_scattered(name: str, rule: Scattered) -> Scattered:
+    """The rule of a primitive of that name.
+
+    Raises:
+        CustomRuleError: nothing is put in that way.
+    """
+    _check_kind(name, rule, _UPDATES)
+    return Scattered(
+        partial(_own_update_loops, name, rule),
+        partial(_own_update, name, rule),
+        rule.kind,
+        None if rule.kind == "set" else partial(_own_accumulator, rule.accumulator),
+    )
+
+
 def checked_reduction(name: str, rule: Reduction) -> OwnReduction:
     """The rule of a primitive of that name.
 
     Raises:
         CustomRuleError: nothing is combined in that way.
     """
-    if rule.kind not in _KINDS:
-        raise CustomRuleError(
-            f"the Reduction rule of `{name}` is of kind {rule.kind!r}; there are {', '.join(map(repr, _KINDS))}"
-        )
+    _check_kind(name, rule, _KINDS)
     return OwnReduction(rule.kind)
+
+
+def _check_kind(name: str, rule: Reduction | Running | Scattered, kinds: Iterable[str]) -> None:
+    if rule.kind not in kinds:
+        raise CustomRuleError(
+            f"the {type(rule).__name__} rule of `{name}` is of kind {rule.kind!r}; there are "
+            f"{', '.join(map(repr, kinds))}"
+        )

@@ -17,8 +17,9 @@ from functad.config import note_redefinition
 from functad.errors import ArgumentError, NoRuleError
 from functad.evaluation import aval_of, infer_avals
 from functad.extend.scalars import OwnScalar, check_template
-from functad.ir import Absent, Aval, Primitive, Program, own_primitives
-from functad.lowering_rules import Defined, Indexed, Reduction, Scalar
+from functad.ir import Absent, Aval, Primitive, Program
+from functad.lowering_rules import Defined, Indexed, Loops, Reduction, Running, Scalar, Scattered
+from functad.primitive_record import own_primitives
 from functad.primitives.callback import FlatCallback, pure_callback
 from functad.system.once import imported
 from functad.tracing import eval_program, trace_to_program
@@ -131,6 +132,18 @@ class OpenPrimitive(Primitive, metaclass=_AnyPrimitive):
     def define_reduction(self, rule: Reduction) -> None:
         """Say how the operation combines the elements along some axes."""
         self._set("lower", imported("functad.extend.loops").checked_reduction(self.name, rule))
+
+    def define_running(self, rule: Running) -> None:
+        """Say how the operation carries a value along an axis."""
+        self._set("lower", imported("functad.extend.loops").checked_running(self.name, rule))
+
+    def define_scattered(self, rule: Scattered) -> None:
+        """Say where the operation puts updates to its first operand."""
+        self._set("lower", imported("functad.extend.loops").checked_scattered(self.name, rule))
+
+    def define_loops(self, rule: Loops) -> None:
+        """Say which kernels the operation is."""
+        self._set("lower", imported("functad.extend.kernels").checked_loops(self.name, rule))
 
     def _results(self, *args: Any, **params: Any) -> list[Any]:
         """What the registered function, or else a call of the implementation, makes of traced arrays."""

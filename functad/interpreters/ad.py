@@ -52,7 +52,13 @@ def zeros_like_aval(aval: Aval) -> Any:
 
 
 def add_tangents(x: Any, y: Any) -> Any:
-    """The sum of two tangents, either of which may be a `Zero`."""
+    """The sum of two tangents, either of which may be a `Zero`.
+
+    >>> import functad, functad.numpy as jnp
+    >>> x = jnp.ones(2)
+    >>> add_tangents(Zero(functad.typeof(x)), x), add_tangents(x, x)
+    (Array([1., 1.], dtype=float32), Array([2., 2.], dtype=float32))
+    """
     if type(x) is Zero:
         return y
     return x if type(y) is Zero else add_cotangents(x, y)
@@ -179,6 +185,14 @@ def defbilinear(primitive: Primitive, lhs_rule: Callable[..., Any], rhs_rule: Ca
 
     lhs_rule, rhs_rule: `rule(cotangent, x, y, **params)`, the cotangent of the one operand from the other, where the
     one stands as an `UndefinedPrimal`.
+
+    >>> import functad
+    >>> from functad.extend.core import Primitive
+    >>> times_p = Primitive("times")
+    >>> _ = times_p.def_impl(lambda x, y: x * y), times_p.def_abstract_eval(lambda x, y: x)
+    >>> defbilinear(times_p, lambda ct, x, y: times_p.bind(ct, y), lambda ct, x, y: times_p.bind(x, ct))
+    >>> functad.grad(times_p.bind, argnums=(0, 1))(3., 4.)
+    (Array(4., dtype=float32, weak_type=True), Array(3., dtype=float32, weak_type=True))
     """
 
     def transpose(cotangent: Any, x: Any, y: Any, **params: Any) -> list[Any]:

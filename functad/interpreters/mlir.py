@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from functad.absent import absent
-from functad.extend.primitive import own
+from functad.extend.primitive import OpenPrimitive, own
 from functad.ir import Primitive
-from functad.lowering_rules import Indexed, Reduction, Scalar
+from functad.lowering_rules import Indexed, Loops, Reduction, Running, Scalar, Scattered
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,9 @@ def register_lowering(
 
     A `Scalar` is for element-wise operations: one expression of the words that kernels have, which stand in
     `functad.backends.cpu.scalars`. An `Indexed` says what each element of the result is, by elements of the operands
-    at other indices. A `Reduction` combines the elements along the parameter `axes`. All of them fuse.
+    at other indices. A `Reduction` combines the elements along the parameter `axes`, a `Running` one those up to each
+    along `axis`. A `Scattered` puts updates to elements of the first operand. All of them fuse. `Loops` are kernels of
+    your own, as text.
 
     Other rules are forgotten: those for platforms other than the CPU, and those that write MLIR, which is not here.
     `jit` then calls what `def_impl` gave, and raises if it gave nothing.
@@ -64,18 +66,20 @@ def register_lowering(
     >>> functad.jit(norm_p.bind)(jnp.array([3.]), jnp.array([4.]))
     Array([5.], dtype=float32)
     """
-    known = (Scalar, Indexed, Reduction, FunctionLowering)
-    if platform not in (None, "cpu") or not isinstance(rule, known):
-        return
-    primitive = own(prim, "the lowering rule")
-    if isinstance(rule, Scalar):
-        primitive.define_scalar(rule)
-    elif isinstance(rule, Indexed):
-        primitive.define_indexed(rule)
-    elif isinstance(rule, Reduction):
-        primitive.define_reduction(rule)
-    else:
-        primitive.define(rule.function, rule.multiple_results)
+    define = next((define for kind, define in _DEFINED_BY.items() if isinstance(rule, kind)), None)
+    if platform in (None, "cpu") and define is not None:
+        define(own(prim, "the lowering rule"), rule)
+
+
+_DEFINED_BY: dict[type, Callable[[OpenPrimitive, Any], None]] = {
+    Scalar: OpenPrimitive.define_scalar,
+    Indexed: OpenPrimitive.define_indexed,
+    Reduction: OpenPrimitive.define_reduction,
+    Running: OpenPrimitive.define_running,
+    Scattered: OpenPrimitive.define_scattered,
+    Loops: OpenPrimitive.define_loops,
+    FunctionLowering: lambda primitive, rule: primitive.define(rule.function, rule.multiple_results),
+}
 
 
 __all__ = ["lower_fun", "register_lowering"]

@@ -32,19 +32,24 @@ class PartialVal(tuple[Any, Any]):
 
     @classmethod
     def known(cls, const: Any) -> PartialVal:
+        """Of a value."""
         return cls((None, const))
 
     @classmethod
     def unknown(cls, aval: Aval) -> PartialVal:
+        """Of a type."""
         return cls((aval, None))
 
     def is_known(self) -> bool:
+        """Whether there is a value."""
         return self[0] is None
 
     def get_known(self) -> Any:
+        """The value; None where there is none."""
         return self[1]
 
     def get_aval(self) -> Aval:
+        """The type."""
         aval: Aval = leaf_aval(self[1], lambda: "a known value") if self.is_known() else self[0]
         return aval
 

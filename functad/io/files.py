@@ -68,7 +68,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     Traceback (most recent call last):
     functad.errors.ArgumentError: '' cannot be a file to write; give the path of a file, such as 'params.npz'
     """
-    name, target = os.fspath(path), Path(path)
+    target = Path(name := _name(path))
     if not target.name or name.endswith(os.sep) or (target.exists() and not target.is_file()):
         example = os.path.join(name, "params.npz")
         what = "is a folder" if target.is_dir() and name else "cannot be a file to write"
@@ -103,7 +103,7 @@ def load(path: str | os.PathLike[str], *, like: Any = None) -> Any:
     >>> load(folder + "/state.npz", like=optimizer.init([1.0]))
     (TraceState(trace=[array(0., dtype=float32)]), ())
     """
-    name, form = os.fspath(path), _format(path)
+    name, form = _name(path), _format(path)
     try:
         with open(path, "rb") as file:
             tree = form.read(file)
@@ -119,8 +119,14 @@ def load(path: str | os.PathLike[str], *, like: Any = None) -> Any:
     return fitted(safetensors.arranged(tree, like, name) if form is safetensors else tree, like, (), name)
 
 
+def _name(path: str | os.PathLike[str]) -> str:
+    if not isinstance(path, (str, os.PathLike)):
+        raise ArgumentError(f"{path!r:.80} is no path of a file; give one, such as 'params.npz'")
+    return os.fspath(path)
+
+
 def _format(path: str | os.PathLike[str]) -> Any:
-    return safetensors if os.fspath(path).lower().endswith(".safetensors") else npz
+    return safetensors if _name(path).lower().endswith(".safetensors") else npz
 
 
 @contextmanager

@@ -71,7 +71,13 @@ __all__ = [
 
 
 class EigImplementation(enum.Enum):
-    """How JAX computes eigenvalues; here it is always LAPACK."""
+    """How JAX computes eigenvalues; here it is always LAPACK.
+
+    >>> import functad.numpy as jnp
+    >>> from functad import lax
+    >>> lax.linalg.eig(2 * jnp.eye(2), implementation=lax.linalg.EigImplementation.LAPACK)[0].tolist()
+    [(2+0j), (2+0j)]
+    """
 
     CUSOLVER = "cusolver"
     MAGMA = "magma"
@@ -79,7 +85,13 @@ class EigImplementation(enum.Enum):
 
 
 class EighImplementation(enum.Enum):
-    """How JAX computes eigenvalues of Hermitian matrices; here it is always LAPACK, which is a QR method."""
+    """How JAX computes eigenvalues of Hermitian matrices; here it is always LAPACK, which is a QR method.
+
+    >>> import functad.numpy as jnp
+    >>> from functad import lax
+    >>> lax.linalg.eigh(2 * jnp.eye(2), implementation=lax.linalg.EighImplementation.QR)[1].tolist()
+    [2.0, 2.0]
+    """
 
     QR = "qr"
     JACOBI = "jacobi"

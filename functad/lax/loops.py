@@ -23,6 +23,7 @@ from functad.api.bodies import (
     as_arrays,
     check_same_tree,
     check_same_types,
+    check_takes,
     of_dtype,
     operand,
     trace_body,
@@ -41,6 +42,7 @@ from functad.primitives.common import convert_element_type, reshape
 from functad.primitives.joining import concatenate
 from functad.primitives.logic import lt
 from functad.primitives.reduction import slice_along
+from functad.pytrees.treedef import returned
 from functad.tracing import Tracer, has_value
 from functad.tree_util import PyTreeDef, tree_flatten, tree_map, tree_unflatten
 
@@ -195,7 +197,7 @@ def _pair(f: Callable[..., Any], out_tree: PyTreeDef) -> tuple[PyTreeDef, PyTree
     parts, node = out_tree.children(), out_tree.node_data()
     if not (node is not None and issubclass(node[0], (tuple, list)) and len(parts) == 2):
         raise BodyError(
-            f"scan: {function_name(f)} must return a pair (carry, y), but it returned {out_tree}; "
+            f"scan: {function_name(f)} must return a pair (carry, y), but it returned {returned(out_tree)}; "
             "return `carry, None` where no results are to be stacked"
         )
     return parts[0], parts[1]
@@ -394,6 +396,7 @@ def fori_loop(
     if is_known and config.disable_jit:
         return _python_fori(body_fun, range(first, last), dtype, init_val, progress)
     value = as_arrays(init_val, "init_val", "fori_loop")
+    check_takes(body_fun, 2, "fori_loop")
 
     def next_value(i: Any, value: Any) -> Any:
         return as_arrays(body_fun(i, value), _FORI.result, _FORI.loop)

@@ -12,7 +12,7 @@ import numpy as np
 from functad import dtypes
 from functad.array import Array
 from functad.dtypes import kind_of
-from functad.errors import DTypeError, ShapeError
+from functad.errors import ConcretizationError, DTypeError, ShapeError
 from functad.evaluation import aval_of, infer_avals
 from functad.ir import Primitive
 from functad.numpy.promotion import SCALARS, asarray, convert
@@ -87,6 +87,8 @@ def integers_of(name: str, what: str, values: Any) -> tuple[int, ...]:
     """Axes, sizes or positions as Python integers."""
     try:
         return tuple(v.__index__() for v in values)
+    except ConcretizationError:
+        raise
     except (TypeError, AttributeError):
         raise DTypeError(f"lax.{name}: {what} must be a sequence of integers, got {values!r:.80}") from None
 

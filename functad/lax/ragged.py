@@ -19,7 +19,20 @@ from functad.lax.shapes import broadcast_in_dim, broadcasted_iota
 
 
 class RaggedDotDimensionNumbers(NamedTuple):
-    """Which axes a ragged product sums over, pairs, and divides into groups."""
+    """Which axes a ragged product sums over, pairs, and divides into groups.
+
+    Attributes:
+        dot_dimension_numbers: as those of `dot_general`.
+        lhs_ragged_dimensions: the axis of the left operand whose indices belong to groups.
+        rhs_group_dimensions: the axis of the right operand along which the groups' matrices lie.
+
+    >>> import numpy as np
+    >>> from functad import lax
+    >>> rows = lax.RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,))
+    >>> left, right = np.float32([[1], [2], [3]]), np.float32([[[1]], [[10]]])
+    >>> lax.ragged_dot_general(left, right, np.int32([1, 2]), rows).tolist()
+    [[1.0], [20.0], [30.0]]
+    """
 
     dot_dimension_numbers: tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
     lhs_ragged_dimensions: Sequence[int]

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from functad import machine_model
-from functad.config import available_cores
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.steps import CallStep, ControlStep, LoopStep, Step, inner_steps
+from functad.options import available_cores
 
 
 @dataclass(eq=False)

@@ -29,7 +29,7 @@ from functad.lowering.nests.builder import NestBuilder
 from functad.lowering.nests.nest import PRE, Load
 from functad.lowering.scatters import write_scatter
 from functad.lowering.shared import Shared
-from functad.lowering.steps import CallStep, Step
+from functad.lowering.steps import CallStep, Step, with_waiting
 from functad.lowering.target import ANY_MACHINE, Machine, StepWriter, Target
 from functad.lowering_rules import Loops
 from functad.observing import watching
@@ -109,7 +109,7 @@ class _Scheduler:
             check_stage(program, "ordered")
         self.program = program
         self.passes = passes
-        self.fusion = Fusion(program, shared.name_of, phases)
+        self.fusion = Fusion(program, shared.name_of, phases, crosses=not machine.on_device)
         self.places = find_places(self.fusion)
         self.lifetimes = Lifetimes(self.fusion, inputs, takers, passes)
         buffers = dict(zip(program.invars, inputs)) | shared.add_constants(program)
@@ -138,7 +138,7 @@ class _Scheduler:
             if outputs[k] is None:
                 found = self.values.present(atom) if k < self.passes else None
                 outputs[k] = found or self.values.copy_to_output(atom, k)
-        return Scheduled(self.writer.steps, [b for b in outputs if b is not None])
+        return Scheduled(with_waiting(self.writer.steps), [b for b in outputs if b is not None])
 
     def _control(self, unit: Unit) -> None:
         write_control(self.values, self.program.eqns[unit.members[0]], self._schedule_body)

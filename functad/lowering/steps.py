@@ -19,11 +19,15 @@ from functad.primitives.loops.convolution_geometry import Convolution
 
 @dataclass(eq=False)
 class NestStep:
-    """A loop nest."""
+    """A loop nest.
+
+    may_wait: whether it had better run after those that follow, as far as they do not touch what it does.
+    """
 
     name: str
     nest: Nest
     eqns: list[Eqn]
+    may_wait: bool = False
 
     def __str__(self) -> str:
         loops = [
@@ -274,6 +278,29 @@ def inner_steps(steps: Sequence[Step]) -> Iterator[Step]:
         if isinstance(step, ControlStep):
             for part in step.parts:
                 yield from inner_steps(part)
+
+
+def with_waiting(steps: Sequence[Step]) -> list[Step]:
+    """The steps, those that may wait after others: what is done row by row before and after them is one block then."""
+    found: list[Step] = []
+    waiting: list[NestStep] = []
+    for step in steps:
+        if isinstance(step, NestStep) and step.may_wait:
+            waiting.append(step)
+            continue
+        if isinstance(step, ControlStep) or not set().union(*map(_touched, waiting)).isdisjoint(_touched(step)):
+            found += waiting
+            waiting = []
+        found.append(step)
+    return found + waiting
+
+
+def _touched(step: PlainStep) -> set[Storage]:
+    if isinstance(step, NestStep):
+        return {buffer.storage.memory for buffer, _, _ in step.nest.accesses()}
+    if isinstance(step, GemmStep):
+        return {buffer.storage.memory for buffer in (step.a, step.b, step.c)}
+    return {buffer.storage.memory for _, buffer, _ in step.parameters}
 
 
 def written_by(step: Step) -> set[Storage]:

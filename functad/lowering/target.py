@@ -15,6 +15,8 @@ from functad.lowering.memory.buffers import Buffer, new_buffer
 from functad.lowering.nests.affine import Affine
 from functad.lowering.nests.builder import NestBuilder
 from functad.lowering.nests.collapse import collapse, part
+from functad.lowering.nests.crossed import without_crossing
+from functad.lowering.nests.memory_order import put_in_memory_order
 from functad.lowering.nests.nest import PRE, Load, Nest, Store
 from functad.lowering.nests.split import split_reduction
 from functad.lowering.nests.updates import shared_updates
@@ -66,12 +68,14 @@ class StepWriter:
         builder.nest.drop_unused()
         if not builder.nest.stores:
             return
+        put_in_memory_order(builder.nest)
         collapse(builder.nest)
         part(builder.nest)
         eqns = list(dict.fromkeys(builder.nest.eqns))
-        for suffix, nest in split_reduction(builder.nest):
+        is_crossed = bool(builder.nest.across)
+        for suffix, nest in (without_crossing if is_crossed else split_reduction)(builder.nest):
             collapse(nest)
-            self.steps.append(NestStep(name + suffix, nest, eqns))
+            self.steps.append(NestStep(name + suffix, nest, eqns, may_wait=is_crossed and suffix == "_whole"))
 
     def add_updates(self, nest: Nest, name: str) -> None:
         """A nest of updates, or several so that threads share them."""
@@ -98,6 +102,7 @@ class Target:
         self._name = name
         self.threads_hint = writer.machine.threads
         self.on_device = writer.machine.on_device
+        self.source = eqn.source
 
     def kernel(
         self,

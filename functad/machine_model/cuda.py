@@ -19,6 +19,14 @@ CUDA_SMALL_STEP = 200.0
 """ns of a step on the CPU, of a loop that is one thread's work on a GPU, where that takes about 20 times as long: less
 than two launches for each step. Compared on no GPU yet."""
 
+CUDA_VECTOR_POINTS = 1 << 20
+"""elements from which on a thread computes four neighbours, loaded and stored together. Compared on no GPU yet: four
+for each thread that a large GPU runs at a time."""
+
+CUDA_VECTOR_STATEMENTS = 24
+"""statements of a nest up to which it is computed four times over by each thread. Compared on no GPU yet: what takes
+longer than its memory gains nothing, and needs registers."""
+
 CUDA_FEWEST_ROWS = 128
 """rows from which on a block computes all nests of a row, one after another, instead of the grid each nest. Compared on
 no GPU yet: about as many as a large GPU has multiprocessors."""
@@ -45,6 +53,13 @@ CUDA_GRAPH_LAUNCHES = 2
 
 CUDA_GRAPHS = 8
 """graphs that are kept of a Program, one for each set of addresses that it ran on. Chosen."""
+
+CUDA_GRAPH_NODES = 1 << 13
+"""launches of a graph at most; loops of known length with more of them are gone through by Python. Chosen: a graph
+takes about a KiB for each. Compared on no GPU yet."""
+
+CUDA_CUBLAS_BYTES = 32 << 20
+"""bytes of memory that cuBLAS is given for each of two streams. Chosen: what NVIDIA recommends for the GPUs of 2022."""
 
 CUDA_OPERATIONS = 4096
 """operations outside of jit, by parameters and types, whose kernels are kept. Chosen."""

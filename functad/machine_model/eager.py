@@ -12,6 +12,10 @@ takes 8 µs instead of 80, 10 9 instead of 38, 100 25 instead of 38, 250 as long
 STRICT_BLOCK = facts.SECOND_CACHE // 64
 """elements of a strict formula at a time: its temporaries stay in the second cache. Derived."""
 
+PAIRED_ROW = 1 << 10
+"""elements of a row whose order is found by sorting numbers of 32 bits together with their positions. Compared: of
+10,000 numbers NumPy's stable order takes 760 us, this one 91; of 1,000 each takes 18."""
+
 GATHER_BLOCK = 1 << 16
 """elements whose indices are expanded at a time. Compared."""
 

@@ -126,6 +126,12 @@ ROWS_WEIGH = 5.0
 LONG_STEP = 100_000.0
 """ns of a step of a kernel's range that asks itself whether to stop. Chosen: far below POLL_INTERVAL_NS."""
 
+FEWEST_CROSSED = 4 * facts.FLOATS_OF_VECTOR
+"""rows or columns of an array of which one nest reduces both: enough for vectors, and for parts. Derived."""
+
+SMALLEST_CROSSED = facts.SECOND_CACHE // 8
+"""elements of such an array. Derived: as float32 they fill half of a core's cache; less is quickly read again."""
+
 FEWEST_COLUMNS = facts.FLOATS_OF_VECTOR // 2
 """columns that a vector can be made of, so that a sum over rows goes column by column. Derived."""
 

@@ -47,6 +47,7 @@ from functad.numpy.rounding import *
 from functad.numpy.selecting import *
 from functad.numpy.selecting import select_cases as _select_cases
 from functad.numpy.sets import *
+from functad.numpy.slices_joined import *
 from functad.numpy.sorting import *
 from functad.numpy.special_matrices import *
 from functad.numpy.statistics import *

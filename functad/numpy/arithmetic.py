@@ -517,6 +517,7 @@ def spacing(x: Any, /) -> Array:
     (x,) = promote_args_inexact("spacing", x)
     upwards = scalar(x, np.inf)
     if aval_of(x).dtype == np.float16:  # as in NumPy
+        x = select(el.eq(x, el.neg(upwards)), upwards, x)
         return el.sub(el.nextafter(x, upwards), x)
     return el.sub(el.nextafter(x, select(el.lt(x, scalar(x, 0)), el.neg(upwards), upwards)), x)
 

@@ -17,6 +17,7 @@ from functad.numpy.ufuncs import rad2deg
 from functad.primitives import elementwise as el
 
 __all__ = [
+    "ComplexWarning",
     "angle",
     "conj",
     "conjugate",
@@ -25,6 +26,8 @@ __all__ = [
     "real",
     "real_if_close",
 ]
+
+ComplexWarning = np.exceptions.ComplexWarning
 
 
 def real(val: Any, /) -> Array:

@@ -14,9 +14,9 @@ import numpy as np
 from functad import dtypes
 from functad.api.meshes import device_put
 from functad.array import Array, ArrayImpl, KeyArray
-from functad.device_arrays import DeviceArray, device_of, put_by_default
+from functad.device_arrays import device_of, is_committed, put_by_default
 from functad.dtypes import kind_of
-from functad.errors import ArgumentError, CopyError, TooLargeError
+from functad.errors import ArgumentError, ConcretizationError, CopyError, TooLargeError
 from functad.layouts import check_device
 from functad.numpy import arithmetic
 from functad.numpy.building import as_array, filled
@@ -203,7 +203,7 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, 
     sizes = like_shape if shape is None else canonical_shape("full_like", shape)
     wanted = canonical_dtype(dtype)
     value = convert(operand("full_like", fill_value), wanted or like_dtype, wanted is None and like_weak)
-    if device is None and isinstance(a, DeviceArray):
+    if device is None and is_committed(a):
         device = device_of(a)
     return on_wanted_device(broadcast_operand(value, sizes), device)
 
@@ -320,6 +320,8 @@ def _parts(*values: Any) -> list[Any]:
 def known_count(name: str, num: Any) -> int:
     try:
         count = operator.index(num)
+    except ConcretizationError:
+        raise
     except TypeError:
         raise ArgumentError(f"{name}: num must be an integer, got {num!r}") from None
     if count < 0:

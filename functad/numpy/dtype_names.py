@@ -44,12 +44,42 @@ __all__ = [
 ]
 
 
-class ScalarType:
-    """A dtype by name: `zeros(3, jnp.int8)`, `x.dtype == jnp.int8`, `jnp.int8(3)`."""
+_DOC = """The dtype {0}; called, an array of it, of the shape of what it is given.
 
-    def __init__(self, name: str, dtype: Callable[[], np.dtype]) -> None:
+Raises:
+    RangeError: a Python integer does not fit.
+    DTypeError: no array can be made of what is given.
+
+>>> import functad.numpy as jnp
+>>> jnp.{0}([0, 1]).dtype == jnp.{0}
+True
+"""
+
+_BFLOAT16_DOC = """The dtype bfloat16, which the package ml_dtypes brings; called, an array of it.
+
+Naming it and comparing with it does not need the package.
+
+Raises:
+    DTypeError: the package is not there.
+
+>>> import functad.numpy as jnp
+>>> jnp.float32 == jnp.bfloat16
+False
+"""
+
+
+class ScalarType:
+    """A dtype by name: `zeros(3, jnp.int8)`, `x.dtype == jnp.int8`, `jnp.int8(3)`.
+
+    >>> import functad.numpy as jnp
+    >>> jnp.int8(3), jnp.zeros(2, jnp.int8).dtype == jnp.int8
+    (Array(3, dtype=int8), True)
+    """
+
+    def __init__(self, name: str, dtype: Callable[[], np.dtype], doc: str = "") -> None:
         self.__name__ = name
         self._dtype = dtype
+        self.__doc__ = doc or _DOC.format(name)
 
     @property
     def dtype(self) -> np.dtype:
@@ -72,7 +102,7 @@ class _BFloat16(ScalarType):
     """bfloat16, whose package may be missing: naming it and comparing with it is free, using it loads the package."""
 
     def __init__(self) -> None:
-        super().__init__("bfloat16", dtypes.bfloat16_dtype)
+        super().__init__("bfloat16", dtypes.bfloat16_dtype, _BFLOAT16_DOC)
 
     def __eq__(self, other: object) -> bool:
         return other is self or (isinstance(other, (np.dtype, type, str)) and _is_bfloat16(_dtype_or_none(other)))

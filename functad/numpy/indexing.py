@@ -26,7 +26,7 @@ from functad.primitives import dynamic_slicing, gather_scatter, structure
 from functad.primitives import elementwise as el
 from functad.primitives.common import broadcast_in_dim
 from functad.primitives.dimension_numbers import GatherDimensionNumbers, GatherScatterMode
-from functad.tracing import Tracer
+from functad.tracing import Tracer, runs_bare
 
 # --- reading an index expression --------------------------------------------------------------------
 
@@ -268,6 +268,10 @@ def _axes_of(part: Any) -> int:
 
 def getitem(x: Any, index: Any) -> Array:
     """x[index], with NumPy's rules for basic and advanced indexing."""
+    if type(x) is ArrayImpl and runs_bare():
+        found = _by_numpy(x._value, index)
+        if found is not None:
+            return ArrayImpl(found, x.weak_type)
     if type(index) not in _BASIC and not (type(index) is tuple and _BASIC.issuperset(map(type, index))):
         x, index = without_single_masks(x, index)
     entries = read_index(x.shape, index)
@@ -279,6 +283,39 @@ def getitem(x: Any, index: Any) -> Array:
     if all(aval_of(e.value).shape == () for e in entries if e.kind == "array"):
         return _dynamic(x, entries)
     return gather(x, entries, GatherScatterMode.PROMISE_IN_BOUNDS, None)
+
+
+def _by_numpy(value: np.ndarray, index: Any) -> Any:
+    """What NumPy finds there; None where it does not say what functad does: outside of the array, and in errors."""
+    if type(index) not in _BASIC and not (type(index) is tuple and _BASIC.issuperset(map(type, index))):
+        parts = [_known(part) for part in index] if type(index) is tuple else [_known(index)]
+        for part in parts:
+            if part is _UNKNOWN:
+                return None
+        index = tuple(parts)
+    try:
+        return value[index]
+    except (IndexError, TypeError, ValueError, OverflowError):
+        return None
+
+
+_UNKNOWN = object()
+
+
+def _known(part: Any) -> Any:
+    """A part of an index as NumPy takes it, if it is written without arrays, or one of positions or a mask."""
+    kind = type(part)
+    if kind in _BASIC:
+        return part
+    if kind is ArrayImpl:
+        part = part._value
+    elif kind is not np.ndarray:
+        return _UNKNOWN
+    return part if part.dtype.char in _POSITIONS else _UNKNOWN
+
+
+_POSITIONS = frozenset("?bhilqBHI")
+"""The dtypes of index arrays that NumPy reads without changing a number: unsigned 64 bits would become negative."""
 
 
 def slice_basic(x: Any, entries: Sequence[IndexEntry]) -> Array:

@@ -444,6 +444,8 @@ def canonical_axes(name: str, axis: Any, ndim: int) -> tuple[int, ...]:
 def canonical_shape(name: str, shape: Any) -> tuple[int, ...]:
     """A `shape` argument, an integer or several, as a tuple of Python integers that are not negative."""
     sizes = tuple(shape) if isinstance(shape, Iterable) and not isinstance(shape, Array) else (shape,)
+    if any(isinstance(n, Array) and n.dtype is dtypes.key_fry for n in sizes):
+        raise ArgumentError(f"{name}: shape must be an integer or several, got a random key; the key comes first")
     try:
         result = tuple(n.__index__() for n in sizes)
     except AttributeError:

@@ -217,8 +217,18 @@ def _along_axis(name: str, x: Any, indices: Any, axis: Any) -> tuple[Any, Any, i
     return x, index, place
 
 
-def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: Any = None, fill_value: Any = None) -> Array:
+def take_along_axis(
+    arr: Any,
+    indices: Any,
+    axis: int | None = -1,
+    mode: Any = None,
+    fill_value: Any = None,
+    *,
+    wrap_negative_indices: bool | None = None,
+) -> Array:
     """At each place the element of the same line along an axis at the given position; inverts `argsort`.
+
+    Negative positions count from the end, unless `wrap_negative_indices=False` has them lie outside.
 
     >>> import functad.numpy as jnp
     >>> x = jnp.array([[3., 1., 2.]])
@@ -227,10 +237,12 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: Any = N
     """
     x = as_array("take_along_axis", arr)
     if axis is None:
-        return take_along_axis(manipulation.ravel(x), manipulation.ravel(indices), 0, mode, fill_value)
+        flat = manipulation.ravel(x), manipulation.ravel(indices)
+        return take_along_axis(*flat, 0, mode, fill_value, wrap_negative_indices=wrap_negative_indices)
     x, index, place = _along_axis("take_along_axis", x, indices, axis)
     remedy = "functad.numpy.take_along_axis(..., mode='clip'), or mode='fill'"
-    index = indexing.wrap_indices(index, place, x.shape, remedy if mode is None else None)
+    if wrap_negative_indices is not False:
+        index = indexing.wrap_indices(index, place, x.shape, remedy if mode is None else None)
     others = tuple(i for i in range(x.ndim) if i != place)
     if not index.size:
         return filled(x.dtype.type(0), index.shape)

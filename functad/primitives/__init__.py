@@ -1,6 +1,6 @@
 """The primitives, one file a family, one record an operation.
 
-Knows no transform; importing this package fills `functad.ir.registry`.
+Knows no transform; importing this package fills `functad.primitive_record.registry`.
 """
 
 from functad.primitives import barrier as barrier

@@ -14,8 +14,9 @@ import numpy as np
 from functad import dtypes, machine_model
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError
-from functad.ir import Absent, Aval, Example, Zero, ZeroDerivative, takes_narrow
+from functad.ir import Absent, Aval, Example, Zero, ZeroDerivative
 from functad.lowering_rules import Scalar
+from functad.primitive_record import takes_narrow
 from functad.primitives.builders import (
     ANY,
     FLOATS,

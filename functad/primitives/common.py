@@ -16,8 +16,9 @@ from functad.array import ArrayImpl
 from functad.dtypes import compute_dtype, is_narrow_float, kind_of
 from functad.errors import DifferentiationError, DTypeError, ShapeError
 from functad.evaluation import aval_of
-from functad.ir import UNKNOWN, Absent, Aval, Example, OwnDerivative, Primitive, UndefinedPrimal, Zero, takes_narrow
+from functad.ir import UNKNOWN, Absent, Aval, Example, OwnDerivative, Primitive, UndefinedPrimal, Zero
 from functad.lowering_rules import Indexed, Reduction, Scalar
+from functad.primitive_record import takes_narrow
 from functad.primitives.kernels.conversion import converted
 from functad.primitives.kernels.pieces import in_pieces
 from functad.primitives.kernels.sums import sum_over

@@ -11,8 +11,9 @@ import numpy as np
 
 from functad.dtypes import finfo, is_narrow_float
 from functad.errors import ArgumentError
-from functad.ir import Aval, Example, takes_narrow
+from functad.ir import Aval, Example
 from functad.lowering_rules import Scalar
+from functad.primitive_record import takes_narrow
 from functad.primitives.builders import FLOATS, elementwise_aval, nary
 from functad.primitives.common import normal
 from functad.primitives.loops.text import rounding

@@ -6,7 +6,6 @@ Knows such a function's text, and how generated kernels call it by name; derivat
 from __future__ import annotations
 
 import dis
-import hashlib
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -61,7 +60,7 @@ class UserFunction:
     @cached_property
     def symbol(self) -> str:
         """The function's name in generated kernels: it tells the text, and what the function closes over."""
-        digest = hashlib.sha256()
+        digest = imported("hashlib").sha256()
         for part in _parts(self.python, set()):
             digest.update(part.encode() + b"\0")
         digest.update(repr(self.options).encode())

@@ -75,6 +75,10 @@ class PyTreeDef:
 
     Attributes:
         num_leaves: the number of leaves.
+
+    >>> import functad
+    >>> functad.tree_util.tree_structure({"a": 1, "b": (2, None)})
+    PyTreeDef({'a': *, 'b': (*, None)})
     """
 
     __slots__ = ("_children", "_hash", "_is_flat", "_kind", "_metadata", "num_leaves")
@@ -359,6 +363,16 @@ def describe(tree: Any) -> str:
         return _describe_leaf(tree)
     children, metadata = keyed_children(kind, tree)
     return _describe_node(kind, metadata, len(children))
+
+
+def returned(tree: PyTreeDef) -> str:
+    """What a function returned that should have returned something else, in words.
+
+    >>> returned(PyTreeDef(KINDS[type(None)], None, (), 0, False))
+    'None (is a `return` missing?)'
+    """
+    is_none = not tree.num_leaves and tree.node_data() == (type(None), None)
+    return "None (is a `return` missing?)" if is_none else f"a pytree {tree}"
 
 
 def _flatten(tree: Any, leaves: list[Any]) -> PyTreeDef:

@@ -1,4 +1,4 @@
-"""Progress in a terminal: one line that is rewritten; elsewhere a plain line now and then.
+"""Progress in a terminal or a notebook: one line that is rewritten; elsewhere a plain line now and then.
 
 This file must not know what progresses: it is told counts and a text, and prints them.
 """
@@ -6,7 +6,6 @@ This file must not know what progresses: it is told counts and a text, and print
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -14,6 +13,8 @@ from types import TracebackType
 from typing import TextIO
 
 from functad.errors import ArgumentError
+from functad.system.notebook import NotebookLine, notebook_line
+from functad.system.once import imported
 
 _REWRITE_INTERVAL = 0.1
 _BAR_CELLS, _FEWEST_CELLS = 24, 6
@@ -33,21 +34,21 @@ def say(text: str) -> None:
 class Progress:
     """Shows how far a loop is: share done, rate, time left, and a text of the caller's.
 
-    In a terminal one line is rewritten at most ten times a second; a pipe or a file gets a plain line at most
-    every `plain_interval` seconds. Used as a context manager, it leaves the cursor on a fresh line also when
+    In a terminal or a notebook one line is rewritten at most ten times a second; a pipe or a file gets a plain line at
+    most every `plain_interval` seconds. Used as a context manager, it leaves the cursor on a fresh line also when
     the block raises (Ctrl-C included). The exception goes on.
 
     Args:
         total: how many steps there are, at least 0.
         label: what stands before the figures.
         unit: `""` for steps, `"B"` for bytes (which are shown as kB, MB, ...).
-        leave: whether the last state stays visible after the end; if not, a terminal's line is wiped.
-        stream: where to print; standard error by default.
+        leave: whether the last state stays visible after the end; if not, the line that is rewritten is wiped.
+        stream: where to print; by default the notebook that runs this, or standard error.
         plain_interval: seconds between two plain lines.
         clock: gives the time in seconds.
 
     Attributes:
-        rewrites: whether the stream is a terminal, in which one line is rewritten.
+        rewrites: whether one line is rewritten, as in a terminal or a notebook.
 
     Raises:
         ArgumentError: `total` is negative.
@@ -65,7 +66,7 @@ class Progress:
         *,
         unit: str = "",
         leave: bool = True,
-        stream: TextIO | None = None,
+        stream: TextIO | NotebookLine | None = None,
         plain_interval: float = 5.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -77,8 +78,11 @@ class Progress:
         self._label = label
         self._unit = unit
         self._leave = leave
-        self._stream = sys.stderr if stream is None else stream
-        self.rewrites = self._stream.isatty() and os.environ.get("TERM") != "dumb"
+        where = (notebook_line() or sys.stderr) if stream is None else stream
+        self._notebook = where if isinstance(where, NotebookLine) else None
+        self._stream = sys.stderr if isinstance(where, NotebookLine) else where
+        is_terminal = self._stream.isatty() and os.environ.get("TERM") != "dumb"
+        self.rewrites = self._notebook is not None or is_terminal
         self._interval = _REWRITE_INTERVAL if self.rewrites else plain_interval
         self._clock = clock
         self._start = self._shown_at = self._now = clock()
@@ -137,7 +141,7 @@ class Progress:
         if self in _shown:
             _shown.remove(self)
         if self.rewrites and finished and not self._leave:
-            self._write(self.wiped())
+            self._write(self.wiped()) if self._notebook is None else self._notebook.show("")
             return
         if self._shown_count != self.count and (self._leave or not finished):
             self._show(ended=True)
@@ -154,18 +158,22 @@ class Progress:
         self._put(line)
 
     def _put(self, line: str) -> None:
-        """Rewrite the terminal's line."""
+        """Rewrite the line."""
+        if self._notebook is not None:
+            self._notebook.show(line, self._share())
+            return
         line = line[: self._columns()]
         padding = " " * max(self._width - len(line), 0)
         self._width, self._on_screen = len(line), line
         self._write("\r" + line + padding)
 
     def _columns(self) -> int:
-        return shutil.get_terminal_size().columns - 1
+        columns: int = imported("shutil").get_terminal_size().columns
+        return columns - 1
 
     def _line(self, ended: bool) -> str:
         elapsed = self._now - self._start
-        share = min(self.count / self.total, 1.0) if self.total else 1.0
+        share = self._share()
         first, since = self._counted_from
         rate = (self.count - first) / (self._now - since) if self._now > since else 0.0
         if ended:
@@ -176,7 +184,7 @@ class Progress:
         label = f"{self._label}: " if self._label else ""
         front, amounts = f"{label}{share * 100:3.0f} %", f" {self._amounts()}"
         speed, text = f", {_amount(rate, self._unit)}/s" if rate else "", f", {text}" if text else ""
-        if not self.rewrites:
+        if not self.rewrites or self._notebook is not None:
             return f"{front}{amounts}{speed}, {timing}{text}"
         # What a narrow terminal has no room for is left out, the least important first.
         for parts in ((amounts, speed, f", {timing}", text), (amounts, f", {timing}", text), (f" {timing}", text)):
@@ -185,6 +193,9 @@ class Progress:
             if room >= 0:
                 return front + _bar(share, min(room - 3, _BAR_CELLS)) + behind
         return f"{front} {timing}{text}" if len(f"{front} {timing}") <= self._columns() else front
+
+    def _share(self) -> float:
+        return min(self.count / self.total, 1.0) if self.total else 1.0
 
     def _amounts(self) -> str:
         return f"{_amount(self.count, self._unit)}/{_amount(self.total, self._unit)}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from functad import numpy as jnp
 from functad.api import jit
 from functad.data import batches
 from functad.errors import ArgumentError
@@ -38,14 +39,20 @@ def evaluator(
         return tree_map(lambda mean: mean * len(tree_leaves(batch)[0]), {"loss": value, **metrics})
 
     def evaluate(params: Any, state: Any, data: Any) -> dict[str, float]:
-        found, length = StepMetrics(), len(tree_leaves(data)[0])
-        if not length:
-            raise ArgumentError("the data to validate with have no items; give some, or test=None")
+        found, length = StepMetrics(), check_not_empty(data)
         for batch in batches(data, batch_size):
             found.append(totals(params, state, batch))
         return {name: total * len(found) / length for name, total in found.means().items()}
 
     return evaluate
+
+
+def check_not_empty(data: Any) -> int:
+    """How many items there are to validate with; raises if there are none."""
+    leaves = tree_leaves(data)
+    if not leaves or not len(leaves[0]):
+        raise ArgumentError("the data to validate with have no items; give some, or test=None")
+    return len(leaves[0])
 
 
 def evaluated(
@@ -57,6 +64,21 @@ def evaluated(
     (6.0, {}, None)
     """
     given = loss(params, batch, key) if state is None else loss(params, state, batch, key)
-    if not isinstance(given, tuple):
+    if state is None and not isinstance(given, tuple):
         given = (given, {})
+    if not isinstance(given, tuple) or len(given) != (2 if state is None else 3) or not _are_metrics(given[1]):
+        expected = "the mean loss, or (loss, metrics)" if state is None else "(loss, metrics, state)"
+        raise ArgumentError(
+            f"the loss gave {_words(given)}; it gives {expected}, where metrics are a dict of means, one number each"
+        )
     return given if state is not None else (*given, None)
+
+
+def _are_metrics(given: Any) -> bool:
+    """Whether these are numbers by name."""
+    return isinstance(given, dict) and all(isinstance(name, str) and jnp.ndim(given[name]) == 0 for name in given)
+
+
+def _words(given: Any) -> str:
+    """What a loss gave, its arrays as types."""
+    return str(tree_map(lambda leaf: leaf.aval.str_short() if hasattr(leaf, "aval") else leaf, given)).replace("'", "")

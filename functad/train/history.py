@@ -193,16 +193,6 @@ def score(epoch: Epoch, monitor: str) -> float:
     return -metrics[monitor] if monitor == "loss" else metrics[monitor]
 
 
-def check_epochs(until: int, patience: int | None) -> None:
-    """Raise unless these are the number of the last epoch, and a number of epochs to wait, or None."""
-    if not hasattr(until, "__index__"):
-        raise ArgumentError(f"fit: until is {until!r}; it is the number of the last epoch, an integer")
-    if patience is not None and patience < 1:
-        raise ArgumentError(
-            f"fit: patience is {patience}; it is the number of epochs to wait for a better one, 1 or more"
-        )
-
-
 def headings(epoch: Epoch) -> list[str]:
     """The names of the columns of a table of epochs like this one."""
     return ["epoch", "time", *epoch.train, *(f"test {name}" for name in epoch.test)]

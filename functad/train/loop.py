@@ -17,9 +17,10 @@ from functad.api import jit, value_and_grad
 from functad.data import loader
 from functad.data.loading import epoch_keys
 from functad.train.checkpoints import Checkpoints, checkpoints_of, load_run
+from functad.train.checks import check_data, check_monitor, check_options
 from functad.train.evaluating import FEWEST_EVALUATED, evaluated, evaluator
-from functad.train.history import History, check_epochs
-from functad.train.runs import Epoch, Run, check_data, copied, count, start
+from functad.train.history import History
+from functad.train.runs import Epoch, Run, copied, count, start
 from functad.train.showing import Display
 from functad.train.steps import StepMetrics
 
@@ -62,14 +63,15 @@ def fit(
         resume: such a file, or a `Run`, from which to go on, to the same bits as if nothing had been interrupted. The
             history has the epochs before, too, and the parameters of the best one; `patience` counts from it.
         on_epoch, on_best: called with each `Epoch`, and with each that is better than all before it.
-        show_progress: print a row of the table after each epoch, and show a progress bar in a terminal.
+        show_progress: print a row of the table after each epoch, and show a progress bar in a terminal or notebook.
 
     Returns:
         The `History`; its `params` are those after the best epoch.
 
     Raises:
-        ArgumentError: no optimizer, fewer items than one batch, a metric that the loss does not give, or a run that
-            stopped within an epoch of other batches or of a loss with other metrics.
+        ArgumentError: no optimizer, fewer items than one batch, a metric that the loss does not give, no items to
+            validate with, or a run that stopped within an epoch of other batches or of a loss with other metrics. All
+            but the last is found before the first step.
         DataError: the file to resume from is damaged, or of another network or optimizer.
         OSError: the checkpoint cannot be written.
 
@@ -83,10 +85,11 @@ def fit(
     >>> fit(loss, functad.numpy.zeros(2), optim.sgd(0.1), data, **options).params.round(1)
     Array([ 1., -2.], dtype=float32)
     """
-    check_epochs(until, patience)
+    check_options(until, patience, monitor, on_epoch=on_epoch, on_best=on_best)
     display, checkpoints = Display(until, show_progress), checkpoints_of(checkpoint)
     run = load_run(resume, like=start(params, optimizer, key, state))
     history, sizes = History.resumed(run, monitor), check_data(run, data, batch_size)
+    check_monitor(loss, run, data, test, batch_size, monitor)
     step, evaluate = training_step(loss, optimizer), evaluator(loss, max(batch_size, FEWEST_EVALUATED))
     # The step takes over the memory of what it is given, so the caller's is left to the caller.
     params, optimizer_state, state, key, _, at, earlier = copied(run[:7])
@@ -124,6 +127,14 @@ def training_step(loss: Callable[..., Any], optimizer: optim.Optimizer) -> Any:
 
     The loss gets the key folded with the step's number; where it does not draw, the simplifier drops both.
     The first three are donated: the new ones take their memory, so the old ones cannot be used again.
+
+    >>> import functad, functad.numpy as jnp
+    >>> optimizer = functad.optim.sgd(0.5)
+    >>> step = training_step(lambda params, batch, key: jnp.mean((batch - params) ** 2), optimizer)
+    >>> params = jnp.zeros(())
+    >>> params, *_, metrics = step(params, optimizer.init(params), None, jnp.ones(4), functad.random.key(0), 0)
+    >>> params, metrics
+    (Array(1., dtype=float32), {'loss': Array(1., dtype=float32)})
     """
 
     @partial(jit, donate_argnums=(0, 1, 2))

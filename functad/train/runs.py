@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from functad import numpy as jnp
 from functad import optim
-from functad.errors import ArgumentError
 from functad.optim.optimizer import check_optimizer
-from functad.tree_util import tree_leaves, tree_map
+from functad.tree_util import tree_map
 
 
 class Run(NamedTuple):
@@ -30,6 +27,11 @@ class Run(NamedTuple):
         sizes: how many items such a step has, and the epoch, int32 of shape (2,); None between epochs.
         past: what the epochs so far gave, as `History` keeps it; None if nobody does.
         best: the number of the best epoch, and the params and state after it; None if these are those of this run.
+
+    >>> import functad
+    >>> run = functad.train.start([1.0], functad.optim.sgd(0.1), functad.random.key(0))
+    >>> run.params, int(run.epoch), int(run.step)
+    ([1.0], 0, 0)
     """
 
     params: Any
@@ -54,6 +56,13 @@ class Epoch(NamedTuple):
         test: the same of the data to validate with, at the end of the epoch; empty if there are none.
         run: what training goes on from, a copy that stays; `run.params` are the parameters. A `History` keeps that of
             the last epoch, and of the best one the params and the state; of others it is None there.
+
+    >>> import functad, functad.numpy as jnp
+    >>> loss = lambda params, x, key: jnp.mean((x - params) ** 2)
+    >>> key = functad.random.key(0)
+    >>> history = functad.train.fit(loss, 0.0, functad.optim.sgd(0.5), jnp.ones(8), until=2, batch_size=4, key=key)
+    >>> history.last.number, history.last.train, history.last.run.params
+    (2, {'loss': 0.0}, Array(1., dtype=float32))
     """
 
     number: int
@@ -75,26 +84,6 @@ def start(params: Any, optimizer: optim.Optimizer, key: Any, state: Any = None) 
     """
     check_optimizer(optimizer, "fit: optimizer")
     return Run(params, optimizer.init(params), state, key, count(0), count(0))
-
-
-def check_data(run: Run, data: Any, batch_size: int) -> np.ndarray:
-    """The `sizes` of runs within epochs of these data; raises where a run cannot go on with them.
-
-    Raises:
-        ArgumentError: fewer items than one batch; or the run stopped within an epoch of other batches.
-    """
-    if (length := len(tree_leaves(data)[0])) < batch_size:
-        raise ArgumentError(
-            f"fit: there are {length} items to train on, fewer than one batch of {batch_size}; use a smaller batch"
-        )
-    sizes = np.array([batch_size, length], np.int32)
-    if run.sizes is not None and (kept := np.asarray(run.sizes)).tolist() != sizes.tolist():
-        raise ArgumentError(
-            f"fit: the run stopped after step {int(run.step)} of epoch {int(run.epoch) + 1} with batches of "
-            f"{kept[0]} of {kept[1]} items; here they are {sizes[0]} of {sizes[1]}, so that some items would be "
-            "met twice and others not at all: finish the epoch as it began, or go on from the end of an epoch"
-        )
-    return sizes
 
 
 def copied(tree: Any) -> Any:

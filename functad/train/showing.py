@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+from functad.system.notebook import NotebookLine, notebook_line
 from functad.system.progress import Progress
 from functad.train.history import heading, row
 from functad.train.runs import Epoch
@@ -24,7 +25,7 @@ _PLAIN_INTERVAL = 60.0
 
 
 class Display:
-    """Bars on standard error, rows on standard output; nothing at all unless `shows`.
+    """Bars on standard error, or above the rows in a notebook; rows on standard output; nothing at all unless `shows`.
 
     >>> display = Display(1, True)
     >>> with display.bar(1, 20) as shown:
@@ -36,6 +37,7 @@ class Display:
 
     def __init__(self, until: int, shows: bool) -> None:
         self._until, self._shows, self._is_first = until, shows, True
+        self._line = notebook_line() if shows else None  # one for all epochs, so that it stays where it is
 
     @contextmanager
     def bar(self, number: int, steps: int) -> Iterator[Callable[[int, StepMetrics], Any]]:
@@ -43,7 +45,7 @@ class Display:
         if not self._shows:
             yield lambda done, found: None
             return
-        with _bar(steps, f"epoch {number}/{self._until}") as bar:
+        with _bar(steps, f"epoch {number}/{self._until}", self._line) as bar:
             if bar.rewrites and self._is_first:
                 bar.announce("compiling ...")
 
@@ -61,8 +63,8 @@ class Display:
         self._is_first = False
 
 
-def _bar(steps: int, label: str) -> Progress:
-    return Progress(steps, label, leave=False, plain_interval=_PLAIN_INTERVAL)
+def _bar(steps: int, label: str, line: NotebookLine | None) -> Progress:
+    return Progress(steps, label, leave=False, stream=line, plain_interval=_PLAIN_INTERVAL)
 
 
 def _recent_loss(found: StepMetrics) -> str:

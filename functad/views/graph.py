@@ -195,6 +195,7 @@ _SCRIPT = """
   told.textContent = 'Point at a box, or go along the arrows with the arrow keys; + and − zoom, 0 shows all.';
   const frame = root.querySelector('.fg-scroll'), bar = document.createElement('div');
   const width = +svg.getAttribute('width'), height = +svg.getAttribute('height');
+  const whole = () => Math.min(1, frame.clientWidth / width, .85 * innerHeight / height);
   let scale = 1;
   const zoom = (to, x = frame.clientWidth / 2, y = frame.clientHeight / 2) => {
     const next = Math.min(Math.max(to, .02), 4);
@@ -207,7 +208,7 @@ _SCRIPT = """
   const ways = {
     '+': ['larger', () => zoom(1.25 * scale)], '-': ['smaller', () => zoom(scale / 1.25)],
     1: ['its own size', () => zoom(1)],
-    0: ['all of it', () => zoom(Math.min(1, frame.clientWidth / width, .85 * innerHeight / height))],
+    0: ['all of it', () => zoom(whole())],
   };
   bar.className = 'fg-bar';
   bar.innerHTML = '<button data-key="-">−</button><output>100 %</output><button data-key="+">+</button>' +
@@ -272,7 +273,8 @@ _SCRIPT = """
   }
   if (!nodes.length) continue;
   nodes[0].setAttribute('tabindex', '0');
-  if (width > frame.clientWidth) zoom(Math.max(.75, frame.clientWidth / width), 0, 0);
+  // All of it where that is legible; else its width, of which a part may have to do.
+  zoom(whole() > .5 ? whole() : Math.min(1, Math.max(.75, frame.clientWidth / width)), 0, 0);
   const box = nodes[0].getBoundingClientRect(), below = box.top - frame.getBoundingClientRect().top;
   if (below > frame.clientHeight / 2) frame.scrollTop = below - 60;
 } })();

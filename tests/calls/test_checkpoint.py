@@ -206,6 +206,17 @@ def test_static_arguments_may_steer_python():
     assert functad.grad(checkpoint(lambda x, shape: x * shape["n"], static_argnums=1))(3.0, {"n": 4.0}) == 4.0
 
 
+def test_static_arguments_by_name():
+    @partial(checkpoint, static_argnames=("power", "kind"))
+    def f(x, power, *, kind="product"):
+        return x**power if kind == "product" else x + power
+
+    assert functad.grad(f)(3.0, 2) == functad.grad(lambda x: f(x, power=2))(3.0) == 6.0
+    assert functad.grad(lambda x: f(x, 2, kind="sum"))(3.0) == 1.0
+    with pytest.raises(ArgumentError, match="checkpoint: static_argnames='q': <lambda> has no parameter 'q'"):
+        checkpoint(lambda x: x, static_argnames="q")
+
+
 def test_results_of_all_kinds():
     @checkpoint
     def f(tree, n):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_data import idx
+from test_mnist import idx
 
 import functad
 from functad import io, random

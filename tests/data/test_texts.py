@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import gzip
 import hashlib
 import io
@@ -12,10 +13,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from mirrors import FILE
 
 from functad.data import (
     MissingDataError,
     imdb,
+    mnist,
     places,
     rt_polarity,
     shakespeare,
@@ -27,7 +30,6 @@ from functad.data.download import RemoteFile, fetch
 from functad.data.places import Archive, DataFile
 from functad.errors import ArgumentError, DataError
 from functad.system.cache import cache_dir
-from tests.data.test_data import FILE, Mirrors, dead_url, server  # noqa: F401  (fixtures)
 
 
 def sum_of(content: bytes) -> str:
@@ -221,6 +223,15 @@ def test_the_real_shakespeare():
     train, validation = shakespeare()
     assert (len(train), len(validation), len(set(train + validation))) == (1_003_854, 111_540, 65)
     assert train.startswith("First Citizen:\nBefore we proceed")
+
+
+@pytest.mark.parametrize("function", [mnist, rt_polarity, shakespeare, imdb], ids=lambda f: f.__name__)
+def test_examples_of_the_real_files_hold(function):
+    need(function.__name__.replace("_", "-"))
+    text = function.__doc__.replace("# doctest: +SKIP", "")
+    test = doctest.DocTestParser().get_doctest(text, {function.__name__: function}, function.__name__, None, 0)
+    assert len(test.examples) > 0
+    assert doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test).failed == 0
 
 
 class TestSyntheticReviews:

@@ -1,24 +1,34 @@
-"""Runs the test suites of libraries written for JAX, with `jax` read as functad, and prints how many tests pass.
+"""Runs the test suites of libraries written for JAX, with `jax` read as functad, and tells how many tests pass.
 
 python -m tests.ecosystem FOLDER [NAME …]       in an environment that has the libraries, but no JAX
 python -m tests.ecosystem FOLDER --jax PYTHON   beside them, what real JAX passes in another environment
 python -m tests.ecosystem FOLDER --every 10     one test in ten
+python -m tests.ecosystem FOLDER --save         writes what has been measured into results.json and README.md
 
-FOLDER has the unpacked source distributions, or checkouts where these have no tests, `optax-0.2.8` and so on.
-`excluded.txt` lists the tests that are left out, `README.md` what was measured.
+FOLDER has the unpacked source distributions, or checkouts where these have no tests, `optax-0.2.8` and so on. Outcomes
+are kept in FOLDER/records: a run that was stopped, or had used up its seconds, goes on where it was. Environments need
+pytest-timeout. `excluded.txt` lists the tests that are left out, `failures.txt` says why others fail.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
+import json
 import os
 import re
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.ecosystem.excluded import LIST, is_taken, reasons_of
+from tests.ecosystem.recording import outcomes_of
 
 HERE = Path(__file__).parent
+RESULTS, README, FAILURES = HERE / "results.json", HERE / "README.md", HERE / "failures.txt"
 # Where the tests lie in a source distribution.
 LIBRARIES = {
     "einops": ["einops/tests"],
@@ -32,7 +42,16 @@ LIBRARIES = {
     "distrax": ["distrax"],
     "diffrax": ["test"],
 }
-COUNTS = ("passed", "failed", "errors", "skipped", "subtests passed")
+SIDES = ("functad", "JAX")
+ENDED = ("passed", "failed")
+
+
+class Options(NamedTuple):
+    """How much of a suite is run."""
+
+    every: int = 1
+    seconds: float = 1200
+    timeout: float = 60
 
 
 def main() -> int:
@@ -40,52 +59,150 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*", help=f"which of {', '.join(LIBRARIES)}; by default all that are there")
     parser.add_argument("--jax", help="the Python of an environment with JAX, whose numbers stand beside ours")
+    parser.add_argument("--only-jax", action="store_true", help="run nothing over functad")
     parser.add_argument("--every", type=int, default=1, help="run one test in so many, the same ones on both sides")
-    parser.add_argument("--minutes", type=float, default=20, help="the most for one library")
+    parser.add_argument("--seconds", type=float, default=1200, help="the most for one run of one library on one side")
+    parser.add_argument("--timeout", type=float, default=60, help="the most for one test, in seconds")
+    parser.add_argument("--save", action="store_true", help="run nothing; write results.json and the table")
     options = parser.parse_args()
-    print("| library | with | " + " | ".join(COUNTS) + " |\n|" + " --- |" * (len(COUNTS) + 2))
+    results = json.loads(RESULTS.read_text()) if options.save and RESULTS.exists() else {}
+    limits = Options(options.every, options.seconds, options.timeout)
     for name in options.names or LIBRARIES:
         (source, *_) = [*sorted(options.folder.glob(f"{name}-*/")), None]
         if source is None:
             print(f"{name}: no folder {name}-* in {options.folder}", file=sys.stderr)
             continue
-        pythons = {"functad": sys.executable} | ({"JAX": options.jax} if options.jax else {})
-        for what, python in pythons.items():
-            output = run(python, source, name, what == "functad", 60 * options.minutes, options.every)
-            print(f"| {source.name} | {what} | " + " | ".join(map(str, counts_of(output))) + " |", flush=True)
-            for error, count in errors_of(output)[:8]:
-                print(f"    {count:4d}  {error}", file=sys.stderr)
+        if not options.save:
+            pythons = {} if options.only_jax else {"functad": sys.executable}
+            for side, python in (pythons | ({"JAX": options.jax} if options.jax else {})).items():
+                run(python, source, name, side, limits)
+        results[name] = result_of(source, name, options.every)
+    if options.save:
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+        README.write_text(with_table(README.read_text(), table_of(results)))
+    print(table_of(results))
     return 0
 
 
-def run(python: str, source: Path, library: str, as_functad: bool, seconds: float, every: int = 1) -> str:
-    """What pytest prints of one in `every` of a library's tests, without those of `excluded.txt`."""
-    paths = [str(HERE), str(HERE.parents[1])] if as_functad else [str(HERE)]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "EINOPS_TEST_BACKENDS": "numpy,jax"}
-    arguments = ["-q", "--no-header", "--continue-on-collection-errors", "-p", "no:cacheprovider"]
-    plugins = [*(["-p", "as_jax"] if as_functad else []), "-p", "excluded", "--library", library, f"--every={every}"]
+def record_of(source: Path, library: str, side: str) -> Path:
+    """The file of a library's outcomes on one side."""
+    return source.parent / "records" / f"{library}.{side}.jsonl"
+
+
+def run(python: str, source: Path, library: str, side: str, limits: Options) -> str:
+    """What pytest prints of the tests of one in `every` of a library, without those that its record has."""
+    record = record_of(source, library, side)
+    record.parent.mkdir(exist_ok=True)
+    paths = [str(HERE)] + ([str(HERE.parents[1])] if side == "functad" else [])
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(paths),
+        "EINOPS_TEST_BACKENDS": "numpy,jax",
+        "JAX_PLATFORMS": "cpu",
+    }
+    arguments = [
+        "-q",
+        "--no-header",
+        "--continue-on-collection-errors",
+        "-p",
+        "no:cacheprovider",
+        "--tb=short",
+        "--rootdir=.",
+    ]
+    arguments += [f"--timeout={limits.timeout:g}"] if limits.timeout else []
+    plugins = [*(["-p", "as_jax"] if side == "functad" else []), "-p", "excluded", "--library", library]
+    plugins += [f"--every={limits.every}", "-p", "recording", "--record", str(record.resolve())]
     command = [python, "-m", "pytest", *plugins, *arguments, *LIBRARIES.get(library, ["."])]
+    start = time.monotonic()
     try:
-        done = subprocess.run(command, cwd=source, env=environment, capture_output=True, text=True, timeout=seconds)
+        done = subprocess.run(
+            command, cwd=source, env=environment, capture_output=True, text=True, timeout=limits.seconds
+        )
+        output = done.stdout + done.stderr
+        ending = f"ended after {time.monotonic() - start:.0f} s"
     except subprocess.TimeoutExpired as stopped:
-        return f"{(stopped.stdout or b'').decode()}\nstopped after {seconds:.0f} s"
-    return done.stdout
+        output = (stopped.stdout or b"").decode()
+        ending = f"stopped after {limits.seconds:g} s; another run goes on"
+    record.with_suffix(".log").write_text(output)
+    print(f"{library} over {side}: {ending}", file=sys.stderr)
+    return output
 
 
-def counts_of(output: str) -> list[int]:
-    """How many tests passed, failed, and so on, by pytest's last line."""
-    last = next((line for line in reversed(output.splitlines()) if re.search(r"\d+ (passed|failed|error)", line)), "")
-    found = {name.replace("error", "errors").replace("errorss", "errors"): int(n) for n, name in _SUMMARY.findall(last)}
-    return [found.get(name, 0) for name in COUNTS]
+def result_of(source: Path, library: str, every: int) -> dict[str, Any]:
+    """The numbers of one library, from its records."""
+    sides, days, excluded = {}, [], LIST.read_text(encoding="utf-8")
+    for side in SIDES:
+        record = record_of(source, library, side)
+        outcomes = outcomes_of(record.read_text(encoding="utf-8")) if record.exists() else {}
+        sides[side] = {
+            test: outcome
+            for test, outcome in outcomes.items()
+            if ("::" not in test or is_taken(test, every)) and not reasons_of(excluded, library, test)
+        }
+        days += [record.stat().st_mtime] if record.exists() else []
+    ours, theirs = sides.values()
+    both = [test for test in ours if {ours[test][0], theirs.get(test, ("", ""))[0]} <= {*ENDED}]
+    return {
+        "version": source.name.rpartition("-")[2],
+        "date": str(datetime.date.fromtimestamp(max(days, default=0))),
+        "every": every,
+        "functad": _counted(ours),
+        "JAX": _counted(theirs),
+        "both": {side: sum(sides[side][test][0] == "passed" for test in both) for side in SIDES} | {"tests": len(both)},
+        "failures": {
+            test: error
+            for test, (outcome, error) in sorted(ours.items())
+            if outcome == "failed" and theirs.get(test, ("", ""))[0] != "failed"
+        },
+    }
 
 
-_SUMMARY = re.compile(r"(\d+) (subtests passed|passed|failed|errors?|skipped)")
+def _counted(outcomes: dict[str, tuple[str, str]]) -> dict[str, int]:
+    return dict(Counter(outcome for outcome, _ in outcomes.values()))
 
 
-def errors_of(output: str) -> list[tuple[str, int]]:
-    """The errors that stopped tests, the most frequent first."""
-    lines = re.findall(r"^E +((?:[\w.]+)?(?:Error|Exception)\b.*)$", output, flags=re.M)
-    return Counter(line[:150] for line in lines).most_common()
+HEADINGS = (
+    "| library | measured | tests | functad | of both: functad | JAX | did not end: functad | JAX |\n"
+    "| --- | --- | --- | --- | --- | --- | --- | --- |\n"
+)
+
+
+def table_of(results: dict[str, Any]) -> str:
+    """The table of README.md."""
+    return HEADINGS + "".join(_row(name, results[name]) for name in LIBRARIES if name in results)
+
+
+def _row(name: str, result: dict[str, Any]) -> str:
+    counts, both = result["functad"], result["both"]
+    total = sum(counts.get(outcome, 0) for outcome in ENDED)
+    cells = [
+        f"{name} {result['version']}",
+        result["date"],
+        "all" if result["every"] == 1 else f"one in {result['every']}",
+    ]
+    cells += [f"{counts.get('passed', 0):,} of {total:,}"]
+    cells += [f"{both[side]:,} of {both['tests']:,}" for side in SIDES]
+    cells += [str(sum(result[side].get(outcome, 0) for outcome in ("timeout", "stopped"))) for side in SIDES]
+    return "| " + " | ".join(cells) + " |\n"
+
+
+_TABLE = re.compile(r"^\| library \|.*?\n(?!\|)", flags=re.M | re.S)
+
+
+def with_table(text: str, table: str) -> str:
+    """A text in whose place for it the table stands."""
+    if not _TABLE.search(text):
+        raise ValueError("README.md has no table of libraries: a line that begins with `| library |`")
+    return _TABLE.sub(lambda _: table, text, count=1)
+
+
+def unexplained(results: dict[str, Any], reasons: str) -> list[str]:
+    """The tests that fail over functad, but not over JAX, and of which no line of `failures.txt` says why."""
+    return [
+        f"{name} {test}: {error}"
+        for name, result in results.items()
+        for test, error in result["failures"].items()
+        if not reasons_of(reasons, name, test)
+    ]
 
 
 if __name__ == "__main__":

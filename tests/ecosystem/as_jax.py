@@ -18,8 +18,9 @@ from typing import Any
 import pytest
 
 import functad
-from functad.config import ACCEPTED, OPTIONS, config
+from functad.config import config
 from functad.dtypes import bfloat16_dtype
+from functad.options import ACCEPTED, OPTIONS
 
 VERSION = "0.10.1"
 ROOT = "jax"

@@ -19,6 +19,11 @@ def patterns_of(text: str, library: str) -> list[str]:
     return [pattern.strip() for name, pattern in pairs if name == library]
 
 
+def reasons_of(text: str, library: str, test: str) -> list[str]:
+    """The patterns of a list of a library's tests that a test fits."""
+    return [pattern for pattern in patterns_of(text, library) if fnmatchcase(test, pattern)]
+
+
 def pytest_addoption(parser: Any) -> None:
     parser.addoption("--library", default="", help="whose tests to leave out, as excluded.txt lists them")
     parser.addoption("--every", type=int, default=1, help="take one test in so many")
@@ -30,10 +35,10 @@ def is_taken(name: str, every: int) -> bool:
 
 
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
-    patterns = patterns_of(LIST.read_text(encoding="utf-8"), config.getoption("--library"))
+    text = LIST.read_text(encoding="utf-8")
     parts: dict[bool, list[Any]] = {True: [], False: []}
     for item in items:
-        listed = any(fnmatchcase(item.nodeid, pattern) for pattern in patterns)
+        listed = reasons_of(text, config.getoption("--library"), item.nodeid)
         parts[not listed and is_taken(item.nodeid, config.getoption("--every"))].append(item)
     if parts[False]:
         config.hook.pytest_deselected(items=parts[False])

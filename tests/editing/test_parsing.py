@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 from fuzz.forms import itself, traced
 from fuzz.generator import random_program
 from fuzz.session import STEPS
+from round_trips import Printed, RoundTrips
+from round_trips import check_round_trip as check_printed
 
 import functad
 import functad.numpy as jnp
@@ -63,6 +66,14 @@ def _with_rule(x):
 _with_rule.defjvp(lambda primals, tangents: (_with_rule(*primals), tangents[0]))
 
 
+@functad.custom_batching.custom_vmap
+def _with_batch_rule(x):
+    return x * 2
+
+
+_with_batch_rule.def_vmap(lambda size, mapped, x: (x * 2, mapped[0]))
+
+
 def _branches(x):
     return lax.cond(x[0] > 0, jnp.sin, jnp.cos, x)
 
@@ -95,6 +106,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "many variables": (lambda x: [x := x + i for i in range(800)][-1], x),
     "branches used twice": (lambda x: _branches(_branches(x)), x),
     "a result within that nobody reads outside": (lambda x: functad.jit(lambda y: (y * 2, y + 1))(x)[0], x),
+    "a rule for vmap": (lambda x: _with_batch_rule(x), x),
     "mapped collective": (functad.vmap(lambda x: lax.psum(x, "i"), axis_name="i"), x),
 }
 
@@ -138,6 +150,60 @@ def test_optimised_programs():
     check_round_trip(functad.jit(fun).lower(*args).optimized)
 
 
+@functad.custom_vjp
+def _with_constants(x):
+    return (x * SEVERAL["complex"] + SEVERAL["bool"]).real * SEVERAL["number"]
+
+
+_with_constants.defvjp(lambda x: (_with_constants(x), None), lambda _, ct: (ct,))
+SEVERAL = {
+    "complex": np.array([[complex(-0.0, -0.0), 1j, 1], [complex(-0.1, np.inf), np.nan, -1]], np.complex64),
+    "bool": np.array([True, False, True]),
+    "number": np.asarray(2.5, np.float32),
+}
+
+
+def _jumps(x):
+    key, empty = functad.random.key(7), np.zeros((0, 3), np.float16)
+    return functad.random.uniform(key, (3,)) + _with_constants(x) + empty.sum() + np.arange(3, dtype=np.int8)
+
+
+def test_constants_within_are_read_with_their_values_where_these_are_written():
+    program = functad.make_jaxpr(_jumps)(x)
+    text = program.pretty_print(constants=True)
+    assert "bool[3]=[True, False, True]" in text and "key<fry>[]=" in text
+    read = parse(text)
+    assert read.pretty_print(constants=True) == text and str(read) == str(program)
+    (found,), (wanted,) = (functad.eval_jaxpr(p, p.consts, x) for p in (read, program))
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(functad.jit(lambda x: functad.eval_jaxpr(read, read.consts, x)[0])(x), wanted)
+
+
+def test_constants_within_that_are_not_written_are_types():
+    program = functad.make_jaxpr(_with_constants)(x)
+    read = check_round_trip(program)
+    assert read.pretty_print(constants=True) == str(program)  # nothing is known of them
+    (call,) = read.eqns
+    assert repr(call.params["call_jaxpr"].consts[0]) == "<constant of type c64[2,3] that the text does not say>"
+    for transform in (lambda f: f, functad.jit):
+        with pytest.raises(ProgramError, match="c64.* does not say its value: functad.program_to_text.*constants=True"):
+            transform(lambda x: functad.eval_jaxpr(read, (), x)[0])(x)
+
+
+def test_numbers_of_a_constant_are_as_many_as_its_type_says():
+    program = parse("{ lambda a:i32[2,2]=[[1, 2], [3, 4]] b:f32[]=1.5 c:f32[0]=[]; d:f32[]. let in (a, b, c) }")
+    assert [np.asarray(c).tolist() for c in program.consts] == [[[1, 2], [3, 4]], 1.5, []]
+    mixed = parse("{ lambda a:i32[1]=[1] b:f32[]; . let in (a, b) }", [np.float32(2)])
+    assert [float(c.item()) for c in mixed.consts] == [1, 2]
+
+
+def test_literals_keep_the_signs_of_their_zeros():
+    program = functad.make_jaxpr(lambda x: (x * complex(-1.0, -0.0), x * -0.0))(1j)
+    read = check_round_trip(program)
+    literals = [atom.value for eqn in read.eqns for atom in eqn.invars if not isinstance(atom, Var)]
+    assert [np.signbit(part) for value in literals for part in (value.real, value.imag)] == [True, True, True, False]
+
+
 def test_what_was_read_runs_and_differentiates():
     program = functad.make_jaxpr(lambda x: lax.scan(lambda c, a: (jnp.sin(c) * a, c), x[0], x)[0].sum())(matrix)
     read = check_round_trip(program)
@@ -175,8 +241,26 @@ def test_functions_of_rules_are_names_only():
     fun, *args = FUNCTIONS["a rule of its own"]
     read = parse(str(functad.make_jaxpr(fun)(*args)))
     np.testing.assert_array_equal(functad.eval_jaxpr(read, (), x)[0], jnp.sin(x))
+    for fun in (_with_rule, _with_constants):
+        read = parse(functad.program_to_text(functad.make_jaxpr(fun)(x), constants=True))
+        with pytest.raises(ProgramError, match="names '.*' but does not hold it"):
+            functad.vjp(lambda x, read=read: functad.eval_jaxpr(read, (), x)[0], x)
     with pytest.raises(ProgramError, match="names '.*' but does not hold it"):
         functad.grad(lambda x: functad.eval_jaxpr(read, (), x)[0].sum())(x)
+
+
+def test_round_trips_of_what_tests_make_see_what_is_not_read():
+    trips = RoundTrips()
+    program = functad.make_jaxpr(_with_constants)(x)
+    trips.traced(program, {})
+    assert [printed.constants for printed in trips.waiting] == [False, True]
+    trips.traced(program, {})  # nothing new
+    trips.read()
+    assert trips.count == 2 and not trips.waiting
+    with pytest.raises(AssertionError):
+        check_printed(Printed(str(program).replace("mul", "mul "), (), False))
+    with pytest.raises(ProgramError):
+        check_printed(Printed(str(program).replace("mul", "multiply"), (), False))
 
 
 WRONG = {
@@ -194,6 +278,9 @@ WRONG = {
     "{ lambda ; a:f32[3]. let in (a,)": "`}` is expected here",
     "{ lambda ; a:f32[3]. let in (a,) } }": "more follows",
     "{ lambda ; a:f32[3]. let b:f32[3] = transpose[permutation=(0, ] a in (b,) }": "is expected here",
+    "{ lambda a:f32[3]=[1.0, 2.0]; . let in (a,) }": "f32[3] has 3 elements, but 2 are written",
+    "{ lambda a:f32[1]=[x]; . let in (a,) }": "`x` is no number of type f32[]",
+    "{ lambda a:f32[1]=[1.0; . let in (a,) }": "a number is expected here",
     "sin(x)": "`{` is expected here",
     "": "`{` is expected here",
     "{ lambda ; a:c64[8]. let b:c64[8] = fft[fft_lengths=(8,) fft_type=7] a in (b,) }": "7 is not a valid FftType",
@@ -230,3 +317,17 @@ def test_what_is_used_twice_within_what_is_used_twice():
     program = functad.parse_program(text)
     assert text.count("let lambda") == 2 and str(program) == text
     assert functad.eval_jaxpr(program, program.consts, 1.0)[0] == outer(1.0) * outer(2.0)
+
+
+def test_equations_without_a_line_of_an_example_are_seen():
+    trips = RoundTrips()
+    program = functad.make_jaxpr(lambda x: jnp.sin(x) + 1.0)(1.0)
+    (first, *others) = program.eqns
+    trips.file = os.path.dirname(__file__)
+    trips.traced(program, {})
+    assert not trips.without_line
+    trips.traced(program.replace(eqns=[first.replace(source=None), *others]), {})
+    assert trips.without_line[0].source is None and len(trips.without_line) == 1
+    trips.file = "<doctest "
+    trips.traced(program, {})
+    assert len(trips.without_line) == 3

@@ -5,9 +5,12 @@ from __future__ import annotations
 import linecache
 import traceback
 
+import numpy as np
 import pytest
 from mistake_cases import MISTAKES, PREAMBLE
 
+import functad
+import functad.numpy as jnp
 from functad.errors import FunctadError
 
 MOST_LINES = 12
@@ -33,3 +36,10 @@ def test_a_mistake(title, program, says):
     here = 1 + next(k for k, line in enumerate(source.splitlines()) if "# here" in line)
     lines = [f.lineno for f in traceback.extract_tb(raised.value.__traceback__) if f.filename == name]
     assert lines[-1] == here or f"{name}:{here}" in message
+
+
+def test_comparing_with_none_asks_which_object_it_is():
+    for x in (jnp.ones(2), np.float32(1)):
+        assert (jnp.asarray(x) == None) is False  # noqa: E711
+    assert functad.jit(lambda x: 1.0 if x == None else x)(2.0) == 2.0  # noqa: E711
+    assert functad.jit(lambda x: 1.0 if x != None else x)(2.0) == 1.0  # noqa: E711

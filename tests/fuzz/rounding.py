@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from functad import interpreter
-from functad.ir import Eqn, Primitive, Program, subprograms, takes_narrow
+from functad.ir import Eqn, Primitive, Program, subprograms
 from functad.lowering_rules import Indexed
 from functad.optimize.pipeline import inline_calls
+from functad.primitive_record import takes_narrow
 
 Results = list[np.ndarray]
 

@@ -70,6 +70,8 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "PARTED_ROW": (1, 20),
     "PARTED_ROW_ALONE": (1, 20),
     "FEWEST_NETWORK_ROWS": (1, 1000),
+    "LEVELLED_ROW": (0, 20),
+    "LEVEL_MOVES": (0, 1),
     "NUMPY_SORTED_ROW": (1,),
 }
 

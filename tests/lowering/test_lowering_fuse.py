@@ -68,7 +68,8 @@ def two_after_a_test(x: Any, y: Any) -> Any:
     [
         (sums_of_squares, [LARGE], 0),
         (sums_of_squares, [ROWS], 1),  # it lies in the cache
-        (lambda x: (jnp.exp(x).sum(0), jnp.exp(x).sum(1)), [LARGE], 1),  # to read takes less time
+        (lambda x: (jnp.exp(x).sum(0), jnp.exp(x).sum(1)), [LARGE], 0),  # one nest has both sums
+        (lambda x: (jnp.exp(x).sum(0), jnp.exp(x).max()), [LARGE], 1),  # to read takes less time
         (lambda x: (x.T @ (2.0 + x), (2.0 + x).sum(0)), [LARGE], 1),  # a product reads memory
         (scaled_by_its_norm, [LARGE, LARGE], 1),  # two arrays would be kept instead of one
         (two_after_a_test, [LARGE, LARGE], 0),  # two instead of two

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from typing import Any
 
 import numpy as np
@@ -190,3 +191,17 @@ def test_sums_over_short_rows_run_side_by_side(width: int, dtype: str) -> None:
     for found, wanted in zip(functad.jit(f)(x, table, i), f(*map(jnp.asarray, (x, table, i))), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-6)
     assert "_lanes" not in kernels(lambda x: jnp.sum(x**2), x)  # one loop through memory
+
+
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 1), (1, 2), (0, 2)])
+@pytest.mark.parametrize("order", [(1, 2, 0), (2, 0, 1), (2, 1, 0)])
+def test_reductions_of_turned_arrays_read_along_rows(order: tuple[int, ...], axes: tuple[int, ...]) -> None:
+    x = array(18, 24, 30, seed=1)
+    kept = [axis for place, axis in enumerate(order) if place not in axes]
+    if kept == sorted(kept):  # else rows of the result run across those of x
+        loops, _, read = kernels(lambda x: jnp.sum(jnp.transpose(x, order), axes), x).partition("at_a = input_a[")
+        innermost = re.findall(r"for (\w+) in", loops)[-1]
+        assert read.split("]")[0].endswith(f"+ {innermost}")
+    for reduce in (jnp.sum, jnp.max):
+        found = functad.jit(lambda x, f=reduce: f(jnp.transpose(x, order), axes))(x)
+        np.testing.assert_array_equal(found, np.asarray(reduce(jnp.asarray(np.transpose(x, order)), axes)))

@@ -104,6 +104,11 @@ AGAINST_SCIPY = [
     ("beta", WHOLE, 10),
     ("poch", PAIRS, 1e6),  # where SciPy subtracts large logarithms
     ("poch", WHOLE, 10),
+    ("comb", PAIRS, 1e6),
+    ("comb", WHOLE, 10),
+    ("boxcox", PAIRS, 10_000),
+    ("boxcox1p", PAIRS, 10_000),
+    ("dawsn", [EVERYWHERE], 100),
     ("erfcx", [EVERYWHERE], 10),
     ("ndtr", [EVERYWHERE[~(EVERYWHERE < -37)]], 2000),
     ("log_ndtr", [EVERYWHERE[~(EVERYWHERE > 37)]], 2000),

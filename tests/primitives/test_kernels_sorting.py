@@ -10,6 +10,7 @@ import math
 import numpy as np
 import pytest
 
+from functad import machine_model
 from functad.primitives.kernels import sorting
 
 
@@ -42,6 +43,20 @@ def test_nan_comes_last_and_zeros_are_equal():
     for keys in ((x,), (x, np.zeros(6))):
         order = sorting.sort((*keys, np.arange(6)), dimension=0, num_keys=len(keys))[-1]
         np.testing.assert_array_equal(order, [4, 1, 2, 5, 3, 0])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "uint32"])
+def test_orders_of_numbers_with_their_positions(dtype, monkeypatch):
+    rng, kinds_of_sort = np.random.default_rng(3), []
+    argsort = np.argsort
+    monkeypatch.setattr(machine_model, "PAIRED_ROW", 1)
+    monkeypatch.setattr(np, "argsort", lambda *args, **kwargs: kinds_of_sort.append(kwargs) or argsort(*args, **kwargs))
+    x = rng.integers(0, 9, (40, 30)).astype(dtype)
+    x[::7] = rng.choice([np.nan, -np.nan, 0.0, -0.0, np.inf, -np.inf] if dtype == "float32" else [0, 2**31 - 1], 30)
+    for axis, given in ((0, x), (1, x), (1, x[::2, ::3]), (0, -x.T if dtype != "uint32" else x.T)):
+        (_, found) = sorting.sort((given, np.indices(given.shape)[axis]), dimension=axis)
+        np.testing.assert_array_equal(found, argsort(given, axis=axis, kind="stable"))
+    assert not kinds_of_sort
 
 
 CUMULATIVE = {

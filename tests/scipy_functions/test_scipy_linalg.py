@@ -65,12 +65,46 @@ def test_what_defines_a_function_holds_un_jitted_compiled_and_mapped(name):
         np.testing.assert_allclose(np.asarray(mapped[1]), expected, atol=1e-9)
 
 
+def test_matrices_that_convolve():
+    for size in (1, 2, 3, 5):
+        a = A[:2, 0, :size] if size <= A.shape[-1] else np.arange(2.0 * size).reshape(2, size)
+        for mode in ("full", "same", "valid"):
+            for n in (1, 2, 3, 6):
+                v = np.arange(1.0, n + 1)
+                found = sla.convolution_matrix(a, n, mode) @ v
+                np.testing.assert_allclose(found, [np.convolve(x, v, mode) for x in a], rtol=1e-12)
+
+
+@pytest.mark.parametrize("n", range(1, 8))
+def test_fiedlers_companions_have_the_roots_of_their_polynomials(n):
+    roots = np.arange(1.0, n)
+    polynomials = np.stack([np.poly(roots), -2 * np.poly(roots)]) if n > 1 else np.ones((2, 1))
+    found = np.asarray(sla.fiedler_companion(polynomials))
+    assert found.shape == (2, n - 1, n - 1)
+    for one in found:
+        np.testing.assert_allclose(np.sort(np.linalg.eigvals(one).real), roots, rtol=1e-6)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+def test_inverses_that_are_integers(n):
+    with functad.enable_x64(True):
+        for kind in (None, "lower", "upper"):
+            np.testing.assert_array_equal(sla.invpascal(n, kind) @ np.asarray(sla.pascal(n, kind), float), np.eye(n))
+        np.testing.assert_allclose(sla.invhilbert(n) @ sla.hilbert(n), np.eye(n), atol=1e-9)
+        assert sla.invhilbert(n).dtype == sla.invpascal(n).dtype == sla.hilbert(n).dtype == np.float64
+
+
 @pytest.mark.parametrize(
     ("name", "call", "error"),
     [
         ("not square", lambda: sla.cholesky(A[0, :3]), ShapeError),
         ("no mode", lambda: sla.qr(A[0], mode="half"), ArgumentError),
         ("no power of 2", lambda: sla.hadamard(3), ArgumentError),
+        ("no elements", lambda: sla.convolution_matrix(A[0, 0, :0], 2), ArgumentError),
+        ("no columns", lambda: sla.convolution_matrix(A[0, 0], 0), ArgumentError),
+        ("no such mode", lambda: sla.convolution_matrix(A[0, 0], 2, "some"), ArgumentError),
+        ("no coefficients", lambda: sla.fiedler_companion(A[0, 0, :0]), ArgumentError),
+        ("no such kind", lambda: sla.invpascal(2, "left"), ArgumentError),
     ],
 )
 def test_what_does_not_fit_raises(name, call, error):

@@ -85,6 +85,14 @@ AT = [
     (special.kl_div, (0.3, 0.4)),
     (special.rel_entr, (0.3, 0.4)),
     (special.logit, (0.4,)),
+    (special.boxcox, (3.0, 0.0)),
+    (special.boxcox, (0.3, -1.7)),
+    (special.boxcox1p, (0.3, 1e-9)),
+    (special.comb, (5.5, 2.2)),
+    (special.dawsn, (0.2,)),
+    (special.dawsn, (-7.0,)),
+    (lambda x, y: special.wofz(x + 1j * y).real, (0.3, -0.4)),
+    (lambda x, y: special.wofz(x + 1j * y).imag, (3.0, 0.4)),
     (lambda x: special.bessel_jn(x, v=3)[2], (4.0,)),
     (lambda t: special.sph_harm_y(np.array([4]), np.array([-2]), t, 0.3)[0].imag, (0.8,)),
 ]
@@ -150,3 +158,39 @@ def test_errors():
         special.bernoulli(-1)
     with pytest.raises(ArgumentError, match="series_order"):
         special.log_ndtr(0.0, 50)
+
+
+def test_ways_to_take_some_of_many():
+    n, k = np.meshgrid(np.arange(0.0, 30), np.arange(0.0, 30))
+    counts = np.array([[math.comb(int(a), int(b)) for a, b in zip(*row)] for row in zip(n, k)], float)
+    with functad.enable_x64(True):
+        np.testing.assert_array_equal(special.comb(n, k), counts)
+    assert special.comb(-1, 0) == 0 and special.comb(0, 0, repetition=True) == 1 and special.comb(2, 3) == 0
+    np.testing.assert_allclose(special.comb(2.5, 3.0, repetition=True), 6.5625)
+    assert np.isnan(special.comb(np.nan, 1.0)) and special.comb(3, 2).weak_type
+
+
+# Points in all quadrants, near the real axis, and where e^(−z²) overflows or vanishes; the values are SciPy's.
+FADDEEVA = {
+    0: 1,
+    1: 0.36787944117144233 + 0.6071577058413937j,
+    -1 + 2j: 0.21849261527489067 - 0.09299780939260188j,
+    0.3 - 0.4j: 1.4505398172399686 + 0.6800786586308635j,
+    2.5 - 1e-9j: 0.001930454005991754 + 0.2517230246215103j,
+    7.84 + 1e-3j: 9.412621994259592e-06 + 0.0725632506338831j,
+    1e9 - 1e3j: -5.64189583547192e-16 + 5.641895835471921e-10j,
+    -30j: np.inf,
+    np.inf: 0,
+}
+
+
+def test_the_faddeeva_function():
+    points, values = np.array(list(FADDEEVA)), np.array(list(FADDEEVA.values()))
+    for run in (special.wofz, functad.jit(special.wofz)):
+        np.testing.assert_allclose(np.asarray(run(points)).real, values.real, rtol=1e-11, atol=1e-300)
+        np.testing.assert_allclose(np.asarray(run(points)).imag, values.imag, rtol=1e-11, atol=1e-300)
+        single = np.asarray(run(points.astype(np.complex64)))
+        np.testing.assert_allclose(single[:6], values[:6], rtol=1e-5)
+    assert special.wofz(1).dtype == np.complex64
+    np.testing.assert_array_equal(special.dawsn(np.array([0, -0.0, np.inf, -np.inf, np.nan])), [0, 0, 0, 0, np.nan])
+    assert np.signbit(special.dawsn(-0.0)) and not np.signbit(special.dawsn(0.0))

@@ -98,8 +98,12 @@ class FakeCuda:
     def _cuDevicePrimaryCtxRetain(self, out: Any, device: int) -> None:
         out._obj.value = self._new("context", device)
 
-    def _cuCtxSetCurrent(self, context: int) -> None:
-        self._of("context", context)
+    def _cuCtxGetCurrent(self, out: Any) -> None:
+        out._obj.value = self.context
+
+    def _cuCtxSetCurrent(self, context: int | None) -> None:
+        if context is not None:
+            self._of("context", context)
         self.context = context
 
     def _cuCtxSynchronize(self) -> None:

@@ -798,4 +798,239 @@ optim.adamm  # here
 """,
         ("adam",),
     ),
+    (
+        "scan without return",
+        """
+def body(c, x):
+    c = c + x
+lax.scan(body, 0.0, jnp.ones(3))  # here
+""",
+        ("(carry, y)", "`return` missing", "return `carry, None`"),
+    ),
+    (
+        "a loss without return",
+        """
+def loss(w):
+    value = w**2
+functad.value_and_grad(loss)(2.0)  # here
+""",
+        ("None (is a `return` missing?)", "Return the loss"),
+    ),
+    (
+        "a body with too few arguments",
+        """
+lax.fori_loop(0, 3, lambda x: x + 1, 0.0)  # here
+""",
+        ("<lambda>(x)", "2 arguments", "body_fun(i, value)"),
+    ),
+    (
+        "branches that take other operands",
+        """
+lax.cond(True, lambda x: x, lambda x: -x, 1.0, 2.0)  # here
+""",
+        ("<lambda>(x)", "*operands"),
+    ),
+    (
+        "a count that is traced",
+        """
+functad.jit(lambda n: jnp.linspace(0.0, 1.0, n))(5)  # here
+""",
+        ("static_argnames",),
+    ),
+    (
+        "sizes of a slice that are traced",
+        """
+functad.jit(lambda x, n: lax.dynamic_slice(x, (0,), (n,)))(jnp.ones(5), 2)  # here
+""",
+        ("static_argnames",),
+    ),
+    (
+        "arithmetic with None",
+        """
+functad.grad(lambda w, b: w + b)(1.0, None)  # here
+""",
+        ("None is no number", "is not None"),
+    ),
+    (
+        "assert under jit",
+        """
+@functad.jit
+def root(x):
+    assert x > 0  # here
+    return jnp.sqrt(x)
+root(1.0)
+""",
+        ("checkify.check(x > 0",),
+    ),
+    (
+        "any of Python",
+        """
+functad.jit(lambda x: any(x > 0))(jnp.ones(3))  # here
+""",
+        ("(x > 0).any()",),
+    ),
+    (
+        "sorted",
+        """
+functad.jit(lambda x: sorted(x))(jnp.ones(3))  # here
+""",
+        ("functad.numpy.sort(x)",),
+    ),
+    (
+        "membership in a list",
+        """
+functad.jit(lambda x: x in [1.0, 2.0])(1.0)  # here
+""",
+        ("functad.numpy.isin",),
+    ),
+    (
+        "appending to an array",
+        """
+losses = jnp.array([])
+losses.append(1.0)  # here
+""",
+        ("functad.numpy.append", "functad.numpy.stack(list)"),
+    ),
+    (
+        "a key behind the shape",
+        """
+random.normal((3,), random.key(0))  # here
+""",
+        ("random key", "the key comes first"),
+    ),
+    (
+        "static_argnums with a name",
+        """
+@functad.jit(static_argnums="n")  # here
+def power(x, n):
+    return x**n
+""",
+        ("positions", "static_argnames"),
+    ),
+    (
+        "a missing key of dropout",
+        """
+net = nn.serial(nn.Dense(3), nn.Dropout(0.5))
+weights = net.init(random.key(0), jnp.ones((2, 4)))
+net.apply(weights, jnp.ones((2, 4)), train=True)  # here
+""",
+        ("random key", "key=step_key"),
+    ),
+    (
+        "the state of another optimizer",
+        """
+weights = {"w": jnp.ones(2)}
+optimizer = optim.adam(0.1)
+optimizer.update(weights, optim.sgd(0.1, momentum=0.9).init(weights), weights)  # here
+""",
+        ("TraceState", "init of this optimizer"),
+    ),
+    (
+        "a string as a result",
+        """
+functad.jit(lambda x: (x, "done"))(1.0)  # here
+""",
+        ("'done'", "outside of the function"),
+    ),
+    (
+        "a generator as a result",
+        """
+functad.jit(lambda x: (x * i for i in range(3)))(1.0)  # here
+""",
+        ("generator", "Return arrays and numbers only"),
+    ),
+    (
+        "filling a diagonal in place",
+        """
+functad.jit(lambda x: np.fill_diagonal(x, 0.0))(jnp.ones((2, 2)))  # here
+""",
+        ("immutable", "functad.numpy.fill_diagonal"),
+    ),
+    (
+        "numpy.add.at",
+        """
+functad.jit(lambda x: np.add.at(x, 0, 1.0))(jnp.ones(3))  # here
+""",
+        ("x.at[i].add(v)",),
+    ),
+    (
+        "at without a method",
+        """
+jnp.zeros(3).at[0] + 1  # here
+""",
+        ("x.at[index].set(v)",),
+    ),
+    (
+        "assigning to at",
+        """
+x = jnp.zeros(3)
+x.at[0] = 1.0  # here
+""",
+        ("x = x.at[index].set(value)",),
+    ),
+    (
+        "a condition of several",
+        """
+lax.cond(jnp.ones(3) > 0, lambda: 1.0, lambda: 2.0)  # here
+""",
+        ("bool[3]", "functad.numpy.where"),
+    ),
+    (
+        "in_axes of other keys",
+        """
+functad.vmap(lambda p, x: p["w"] * x, in_axes=({"v": 0}, 0))({"w": jnp.ones(3)}, jnp.ones(3))  # here
+""",
+        ("in_axes", "'w'"),
+    ),
+    (
+        "iterating over a number",
+        """
+functad.jit(lambda x: [y for y in x])(1.0)  # here
+""",
+        ("rank 0", "atleast_1d"),
+    ),
+    (
+        "math.exp of an array",
+        """
+functad.jit(lambda x: math.exp(x))(jnp.ones(3))  # here
+""",
+        ("numpy.sin(x)",),
+    ),
+    (
+        "a float of too many bits",
+        """
+jnp.zeros(3, dtype="float128")  # here
+""",
+        ("float128", "float64"),
+    ),
+    (
+        "where with a condition only",
+        """
+functad.jit(lambda x: jnp.where(x > 0))(jnp.ones(3))  # here
+""",
+        ("size=",),
+    ),
+    (
+        "parameters and inputs exchanged",
+        """
+net = nn.Dense(3)
+weights = net.init(random.key(0), jnp.ones((2, 4)))
+net.apply(jnp.ones((2, 4)), weights)  # here
+""",
+        ("params", "init(key, x)"),
+    ),
+    (
+        "a hash of a traced number",
+        """
+functad.jit(lambda i: {0: 1.0}[i])(0)  # here
+""",
+        ("hashed",),
+    ),
+    (
+        "a seed",
+        """
+random.seed(0)  # here
+""",
+        ("functad.random.key(0)",),
+    ),
 ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import re
 import sys
+from functools import partial
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -43,7 +45,62 @@ def terminal(monkeypatch, columns):
     return out, err
 
 
-def test_a_pipe_or_a_notebook_gets_one_line_an_epoch(capsys):
+class Kernel:
+    """What functad sees of IPython in a notebook: what was displayed, and what it became."""
+
+    kernel = object()
+
+    def __init__(self, monkeypatch):
+        self.shown = []
+        ipython, display = ModuleType("IPython"), ModuleType("IPython.display")
+        ipython.get_ipython, display.display = lambda: self, self.display
+        monkeypatch.setitem(sys.modules, "IPython", ipython)
+        monkeypatch.setitem(sys.modules, "IPython.display", display)
+
+    def display(self, data, raw, display_id):
+        assert raw and display_id
+        self.shown.append([data])
+        return SimpleNamespace(update=lambda data, raw: self.shown[-1].append(data))
+
+
+def test_a_notebook_gets_one_bar_that_is_rewritten(monkeypatch, capsys):
+    kernel, now = Kernel(monkeypatch), [0.0]
+
+    def clock():
+        now[0] += 1.0
+        return now[0]
+
+    monkeypatch.setattr("functad.train.showing.Progress", partial(Progress, clock=clock))
+    history = trained(until=2)
+    output = capsys.readouterr()
+    assert output.out == f"{history!r}\n" and output.err == ""
+    (bar,) = kernel.shown
+    texts = [data["text/plain"] for data in bar]
+    assert texts[0] == "epoch 1/2: compiling ..." and texts[-1] == "" and bar[-1]["text/html"] == ""
+    assert re.fullmatch(r"epoch 1/2:  67 % 2/3, 1/s, 0:01 left, loss \d\.\d{4}", texts[2])
+    assert '<progress value="0.667"' in bar[2]["text/html"] and "epoch 2/2: 100 % 3/3" in texts[-2]
+
+
+def test_a_loop_that_fails_leaves_its_bar_in_a_notebook(monkeypatch):
+    kernel = Kernel(monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        with Progress(4, "<b>", leave=False) as progress:
+            progress.update(1)
+            raise KeyboardInterrupt
+    assert (
+        kernel.shown[-1][-1]["text/plain"].startswith("<b>:  25 % 1/4")
+        and "&lt;b&gt;" in kernel.shown[0][-1]["text/html"]
+    )
+
+
+def test_a_terminals_ipython_is_no_notebook(monkeypatch):
+    kernel = Kernel(monkeypatch)
+    monkeypatch.delattr(Kernel, "kernel")
+    trained(until=1)
+    assert not kernel.shown
+
+
+def test_a_pipe_gets_one_line_an_epoch(capsys):
     history = trained()
     output = capsys.readouterr()
     assert output.out == f"{history!r}\n" and output.err == ""
@@ -93,7 +150,7 @@ def test_the_time_to_compile_is_not_counted_in_the_time_left(monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr(
         "functad.train.showing._bar",
-        lambda steps, label: Progress(steps, label, leave=False, stream=screen, clock=clock),
+        lambda steps, label, line: Progress(steps, label, leave=False, stream=screen, clock=clock),
     )
     options = {"until": 1, "batch_size": 5, "key": random.key(0), "show_progress": True}
     history = fit(slow_to_trace, jnp.ones(4), optim.sgd(0.0), X, **options)

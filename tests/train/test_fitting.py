@@ -8,7 +8,7 @@ import pytest
 import functad
 import functad.numpy as jnp
 from functad import io, nn, optim, random
-from functad.errors import ArgumentError, DataError
+from functad.errors import ArgumentError, DataError, ShapeError
 from functad.train import Checkpoints, Dataset, Epoch, History, Run, classifier, fit, loop
 
 rng = np.random.default_rng(0)
@@ -81,8 +81,64 @@ def test_patience_ends_a_run_that_gets_no_better():
         fit(classifier(NETWORK), PARAMS, optim.sgd(0.0), DATA, until=1, **{**options, "patience": 0})
     with pytest.raises(ArgumentError, match="until is 2.5; it is the number of the last epoch"):
         fit(classifier(NETWORK), PARAMS, optim.sgd(0.0), DATA, until=2.5, **options)
-    with pytest.raises(ArgumentError, match="no metric 'f1' to watch; the loss gives 'loss', 'accuracy'"):
-        fit(classifier(NETWORK), PARAMS, optim.sgd(0.0), DATA, until=1, **{**options, "monitor": "f1"})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"monitor": "f1"}, "no metric 'f1' to watch; the loss gives 'loss', 'accuracy'"),
+        ({"monitor": "f1", "test": None}, "no metric 'f1' to watch; the loss gives 'loss', 'accuracy'"),
+        ({"monitor": ["loss"]}, "monitor is \\['loss'\\]; it is the name"),
+        ({"patience": 2.5}, "patience is 2.5; it is the number of epochs to wait"),
+        ({"patience": "3"}, "patience is '3'"),
+        ({"batch_size": 121}, "120 items to train on, fewer than one batch of 121"),
+        ({"batch_size": 2.5}, "fit: batch_size is 2.5; it must be an int"),
+        ({"data": ()}, "fit: data holds no array"),
+        ({"data": 3.0}, "fit: data is a scalar"),
+        ({"test": X[:0]}, "the data to validate with have no items"),
+        ({"test": ()}, "the data to validate with have no items"),
+        ({"test": X[:, :3]}, "matmul: shapes \\(20, 3\\) and \\(4,\\) do not fit"),
+        ({"checkpoint": 3}, "3 is no path of a file"),
+        ({"resume": True}, "True is no path of a file"),
+        ({"on_epoch": "run"}, "on_epoch is 'run'; it is called with an Epoch"),
+        ({"on_best": 1}, "on_best is 1; it is called with an Epoch"),
+    ],
+)
+def test_what_cannot_be_is_said_before_the_first_step(wrong, message):
+    steps = []
+
+    def loss(w, batch, key):
+        value = jnp.mean((batch @ w) ** 2)
+        functad.debug.callback(lambda _: steps.append(1), value)
+        return value, {"accuracy": value}
+
+    options = {"until": 1, "batch_size": 20, "key": random.key(0), "test": X, **wrong}
+    with pytest.raises((ArgumentError, ShapeError), match=message):
+        fit(loss, jnp.ones(4), optim.sgd(0.1), options.pop("data", X), **options)
+    assert not steps
+
+
+@pytest.mark.parametrize(
+    ("given", "state", "message"),
+    [
+        (
+            lambda value, batch: (value, value),
+            None,
+            r"gave \(f32\[\], f32\[\]\); it gives the mean loss, or \(loss, metrics\)",
+        ),
+        (lambda value, batch: (value, {"rows": batch}), None, r"gave \(f32\[\], {rows: f32\[20,4\]}\)"),
+        (lambda value, batch: (value, {}, 1), None, "the mean loss, or"),
+        (lambda value, batch: (value, {}), 0.0, r"it gives \(loss, metrics, state\)"),
+        (lambda value, batch: value, 0.0, r"the loss gave f32\[\]; it gives \(loss, metrics, state\)"),
+    ],
+)
+def test_what_a_loss_gives_is_said_where_it_is_something_else(given, state, message):
+    def loss(w, *arguments):
+        batch = arguments[-2]
+        return given(jnp.mean((batch @ w) ** 2), batch)
+
+    with pytest.raises(ArgumentError, match=message):
+        fit(loss, jnp.ones(4), optim.sgd(0.1), X, until=1, batch_size=20, key=random.key(0), state=state)
 
 
 def _worse_from_the_third(w, batch, key):

@@ -16,9 +16,10 @@ from functad import machine_model
 from functad.backends.cpu.compile import objects
 from functad.backends.cpu.products.blas import blas
 from functad.backends.cpu.runtime.linking import Plan
-from functad.config import IMPORTED_AT_NS, JIT_OPTIONS, available_cores, config, own_optimisations
+from functad.config import IMPORTED_AT_NS, config, own_optimisations
 from functad.editing.fingerprint import fingerprint
 from functad.ir import Program
+from functad.options import JIT_OPTIONS, available_cores
 from functad.system.blas_library import numpys_blas
 
 _PACKAGE = Path(machine_model.__path__[0]).parent

@@ -15,6 +15,7 @@ from functad.backends.cuda import driver as cuda_driver
 from functad.backends.cuda.memory import DeviceMemory, described
 from functad.backends.cuda.pool import MemoryPool
 from functad.backends.cuda.scalars import SIMULATED
+from functad.device_arrays import gpus
 from functad.layouts import Device
 from functad.system.once import imported
 
@@ -79,8 +80,11 @@ def devices() -> list[CudaDevice]:
     """
     if SIMULATED:
         simulated = imported("functad.backends.cuda.simulated_driver")
-        return [CudaDevice(n, simulated.SimulatedDriver(n)) for n in range(simulated.DEVICES)]
-    calls = cuda_driver.library()
-    count = cuda_driver.start(calls)
-    compiler = imported("functad.backends.cuda.compiler")
-    return [CudaDevice(n, cuda_driver.CudaDriver(calls, n, compiler)) for n in range(count)]
+        found = [CudaDevice(n, simulated.SimulatedDriver(n)) for n in range(simulated.DEVICES)]
+    else:
+        calls = cuda_driver.library()
+        count = cuda_driver.start(calls)
+        compiler = imported("functad.backends.cuda.compiler")
+        found = [CudaDevice(n, cuda_driver.CudaDriver(calls, n, compiler)) for n in range(count)]
+    gpus[:] = found
+    return found

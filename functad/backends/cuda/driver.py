@@ -9,12 +9,13 @@ import ctypes
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, NamedTuple, Protocol
+from functools import cached_property, partial, wraps
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
-from functad.backends.cuda.launching import Launch, PackedLaunches
+from functad.backends.cuda import cublas
+from functad.backends.cuda.launching import Launch, LibraryProduct, PackedLaunches
 from functad.backends.cuda.pool import NoMemoryError
 from functad.errors import DeviceError, DeviceFaultError
 
@@ -34,6 +35,7 @@ PROTOTYPES: dict[str, tuple[str, tuple[Any, ...]]] = {
     "cuDeviceGetName": ("cuDeviceGetName", (_out, _int, _int)),
     "cuDeviceGetAttribute": ("cuDeviceGetAttribute", (_out, _int, _int)),
     "cuDevicePrimaryCtxRetain": ("cuDevicePrimaryCtxRetain", (_out, _int)),
+    "cuCtxGetCurrent": ("cuCtxGetCurrent", (_out,)),
     "cuCtxSetCurrent": ("cuCtxSetCurrent", (_pointer,)),
     "cuCtxSynchronize": ("cuCtxSynchronize", ()),
     "cuStreamCreate": ("cuStreamCreate", (_out, _uint)),
@@ -161,6 +163,28 @@ class Compiler(Protocol):
     def ptx(
         self, function: Any, arguments: Sequence[tuple[str, str]], capability: tuple[int, int], fused: bool
     ) -> str: ...
+    def found_library(self, pattern: str) -> str | None: ...
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _in_context(method: Method) -> Method:
+    """A method of a driver, during which the GPU's context is that of this thread; then again what was before.
+
+    Other libraries believe that it stays: PyTorch and CuPy take the current one for that of the GPU that they chose.
+    Where there was none, that of GPU 0 may stay, for CUDA's runtime library chooses it by itself.
+    """
+
+    @wraps(method)
+    def within(self: CudaDriver, *arguments: Any) -> Any:
+        before = self.enter()
+        try:
+            return method(self, *arguments)
+        finally:
+            self.leave(before)
+
+    return cast(Method, within)
 
 
 class CudaDriver:
@@ -182,6 +206,7 @@ class CudaDriver:
 
     def __init__(self, calls: Any, number: int, compiler: Compiler) -> None:
         self._calls = calls
+        self._number = number
         self._compiler = compiler
         self._started: list[str] = []  # what may still be running
         self._functions: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
@@ -190,11 +215,13 @@ class CudaDriver:
         start(calls)
         self._device = self._got(ctypes.c_int, "cuDeviceGet", number).value
         self._context = self._got(_pointer, "cuDevicePrimaryCtxRetain", self._device).value
-        self.use()
-        self.stream: int = self._got(_pointer, "cuStreamCreate", _NON_BLOCKING).value or 0
         # Graphs are recorded in a stream of their own: what other threads start meanwhile is no part of them.
-        self.recording: int = self._got(_pointer, "cuStreamCreate", _NON_BLOCKING).value or 0
+        self.stream, self.recording = self._new_stream(), self._new_stream()
         self._recorded = threading.Lock()  # while one is, nobody may wait for all streams
+
+    @_in_context
+    def _new_stream(self) -> int:
+        return self._got(_pointer, "cuStreamCreate", _NON_BLOCKING).value or 0
 
     # --- the device -------------------------------------------------------------------------------------
 
@@ -207,21 +234,29 @@ class CudaDriver:
         )
         return DeviceFacts(name.value.decode(errors="replace"), (major, minor), processors, shared, threads)
 
+    @_in_context
     def capacity(self) -> tuple[int, int]:
         """Bytes that are free, and bytes in all."""
-        self.use()
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         self._do("cuMemGetInfo", ctypes.byref(free), ctypes.byref(total))
         return free.value, total.value
 
-    def use(self) -> None:
-        """Make the GPU's context that of this thread, which has one of its own, and may use other libraries."""
-        self._do("cuCtxSetCurrent", self._context)
+    def enter(self) -> int | None:
+        """Make the GPU's context that of this thread, if it is not. Returns what was, for `leave`."""
+        before: int | None = self._got(_pointer, "cuCtxGetCurrent").value
+        if before != self._context:
+            self._do("cuCtxSetCurrent", self._context)
+        return before
+
+    def leave(self, before: int | None) -> None:
+        """Make the context that of this thread again that was before `enter`."""
+        if before != self._context and (before is not None or self._number):
+            self._do("cuCtxSetCurrent", before)
 
     # --- memory -----------------------------------------------------------------------------------------
 
+    @_in_context
     def allocate(self, nbytes: int) -> int:
-        self.use()
         address = ctypes.c_uint64()
         code = self._code("cuMemAllocAsync", ctypes.byref(address), nbytes, self.stream)
         if code == _OUT_OF_MEMORY:
@@ -229,13 +264,13 @@ class CudaDriver:
         self._check(code, "cuMemAllocAsync")
         return address.value
 
+    @_in_context
     def release(self, address: int) -> None:
-        self.use()
         self._do("cuMemFreeAsync", address, self.stream)
 
+    @_in_context
     def upload(self, address: int, array: np.ndarray) -> None:
         """Copy a contiguous array to the device; it may be changed as soon as this returns."""
-        self.use()
         self._do("cuMemcpyHtoDAsync", address, array.ctypes.data, array.nbytes, self.stream)
         if self._is_pinned(array.ctypes.data):  # the driver has copied all other memory by now
             self._settle()
@@ -247,14 +282,14 @@ class CudaDriver:
             not self._code("cuPointerGetAttribute", ctypes.byref(kind), _MEMORY_TYPE, address) and kind.value == _HOST
         )
 
+    @_in_context
     def download(self, array: np.ndarray, address: int) -> None:
         """Copy to a contiguous array, when all is done that was started before."""
-        self.use()
         self._do("cuMemcpyDtoHAsync", array.ctypes.data, address, array.nbytes, self.stream)
         self._settle()
 
+    @_in_context
     def copy(self, target: int, source: int, nbytes: int) -> None:
-        self.use()
         self._do("cuMemcpyAsync", target, source, nbytes, self.stream)
 
     def owns(self, address: int) -> bool:
@@ -265,18 +300,46 @@ class CudaDriver:
 
     # --- kernels ----------------------------------------------------------------------------------------
 
-    def prepare(self, name: str, launches: Sequence[Launch]) -> CudaRun:
+    @_in_context
+    def prepare(self, name: str, launches: Sequence[Launch | LibraryProduct]) -> CudaRun:
         """Launches ready to be started, on memories whose addresses each call gives; `name` is what errors call it."""
-        self.use()
-        packed = PackedLaunches(launches)
-        first = packed.words.ctypes.data
-        ready = []
-        for launch, (start, stop) in zip(launches, packed.spans):
+        packed = PackedLaunches([launch for launch in launches if isinstance(launch, Launch)])
+        first, spans = packed.words.ctypes.data, iter(packed.spans)
+        starts: list[Start] = []
+        for launch in launches:
+            if isinstance(launch, LibraryProduct):
+                starts.append(partial(self._start_product, launch))
+                continue
+            start, stop = next(spans)
             pointers = (ctypes.c_void_p * (stop - start))(*range(first + 8 * start, first + 8 * stop, 8))
-            ready.append(
-                (self._function(launch), *launch.grid, *launch.block, launch.shared, self.stream, pointers, None)
-            )
-        return CudaRun(self, name, launches, packed, ready)
+            dimensions = (self._function(launch), *launch.grid, *launch.block, launch.shared)
+            starts.append(partial(self._start_kernel, launch.kernel.name, dimensions, pointers))
+        return CudaRun(self, name, packed, starts)
+
+    def _start_kernel(
+        self, name: str, dimensions: tuple[int, ...], pointers: Any, addresses: Sequence[int], stream: int
+    ) -> None:
+        """Start a kernel whose arguments, with the addresses, lie behind pointers."""
+        code = self._code("cuLaunchKernel", *dimensions, stream, pointers, None)
+        if code:
+            self._check(code, f"starting the kernel `{name}`")
+
+    def _start_product(self, product: LibraryProduct, addresses: Sequence[int], stream: int) -> None:
+        assert self.blas is not None
+        self.blas.start(product, addresses, stream)
+
+    @cached_property
+    @_in_context
+    def blas(self) -> cublas.Cublas | None:
+        """What multiplies matrices, started when it is first asked for; None where there is no cuBLAS.
+
+        Raises:
+            DeviceError: it does not work.
+        """
+        path = self._compiler.found_library("libcublas.so*")
+        if path is None:
+            return None
+        return cublas.Cublas(cublas.library(path), (self.stream, self.recording), self.allocate)
 
     def _function(self, launch: Launch) -> int:
         key = (launch.kernel.text, launch.types)
@@ -296,17 +359,20 @@ class CudaDriver:
         kernel = launch.kernel
         return self._compiler.ptx(kernel.function, launch.types, self.facts().capability, kernel.fused)
 
-    def begin(self, what: str) -> None:
-        """Note what is started, for errors that come later."""
+    @_in_context
+    def start_all(self, what: str, starts: Sequence[Start], addresses: Sequence[int], stream: int) -> None:
+        """Start what was prepared in a stream; what: what errors call it that come later."""
+        self._begin(what)
+        for start in starts:
+            start(addresses, stream)
+
+    def _begin(self, what: str) -> None:
         if what not in self._started:
             self._started = [*self._started[-_REMEMBERED:], what]
 
-    def launch(self, kernel: str, arguments: tuple[Any, ...]) -> None:
-        self._check(self._code("cuLaunchKernel", *arguments), f"starting the kernel `{kernel}`")
-
+    @_in_context
     def captured(self, action: Callable[[], None]) -> int:
-        """What an action starts in the stream `recording`, as a graph, which is started instead."""
-        self.use()
+        """A graph of what an action starts as parts of it (in the stream `recording`), which does not run now."""
         graph = ctypes.c_void_p()
         with self._recorded:
             while self._forgotten:
@@ -322,7 +388,10 @@ class CudaDriver:
         assert ready
         return ready
 
-    def replay(self, graph: int) -> None:
+    @_in_context
+    def replay(self, what: str, graph: int) -> None:
+        """Start a graph; what: as for `launch_all`."""
+        self._begin(what)
         self._do("cuGraphLaunch", graph, self.stream)
 
     def forget(self, graph: int) -> None:
@@ -331,14 +400,14 @@ class CudaDriver:
 
     # --- order ------------------------------------------------------------------------------------------
 
+    @_in_context
     def synchronize(self) -> None:
         """Wait until all is done that was started."""
-        self.use()
         self._settle()
 
+    @_in_context
     def synchronize_all(self) -> None:
         """Wait for other libraries' work, too."""
-        self.use()
         with self._recorded:
             self._do("cuCtxSynchronize")
 
@@ -350,15 +419,15 @@ class CudaDriver:
         """Let another library's stream wait for what was started so far."""
         self._ordered(self.stream, stream)
 
+    @_in_context
     def _ordered(self, first: int, then: int) -> None:
-        self.use()
         event = self.mark(first)
         self._do("cuStreamWaitEvent", then, event, 0)
         self._do("cuEventDestroy", event)  # by the driver, when it has come
 
+    @_in_context
     def mark(self, stream: int | None = None) -> int:
         """An event, which is when all is done that was started before."""
-        self.use()
         event = self._got(_pointer, "cuEventCreate", 0).value
         self._do("cuEventRecord", event, self.stream if stream is None else stream)
         assert event
@@ -371,9 +440,9 @@ class CudaDriver:
             self._do("cuEventDestroy", event)
         return float(found)
 
+    @_in_context
     def least_time(self, action: Callable[[], None], times: int) -> float:
         """The least time in µs that the device needed for what an action starts, of so many."""
-        self.use()
         found = []
         for _ in range(times):
             first = self.mark()
@@ -457,50 +526,26 @@ def fail(calls: Any, code: int, what: str, started: Sequence[str]) -> None:
     raise kind(f"{known.meaning} ({symbol}, error {code}, in {what}): {known.fix}{before}")
 
 
-_STREAM_ARGUMENT = 8  # which one of cuLaunchKernel's
+Start = Callable[[Sequence[int], int], None]  # of a kernel or a product: with the addresses of memories, in a stream
 
 
 class CudaRun:
     """Launches ready to be started on one GPU. One thread at a time may use it."""
 
-    def __init__(
-        self,
-        driver: CudaDriver,
-        name: str,
-        launches: Sequence[Launch],
-        packed: PackedLaunches,
-        ready: list[tuple[Any, ...]],
-    ) -> None:
+    def __init__(self, driver: CudaDriver, name: str, packed: PackedLaunches, starts: Sequence[Start]) -> None:
         self._driver = driver
         self._name = name
         self._packed = packed
-        self._kernels = [launch.kernel.name for launch in launches]
-        self._ready = ready
+        self._starts = starts
 
-    def start(self, addresses: Sequence[int]) -> None:
-        """Start all launches on memories that begin at these addresses."""
-        self._start(addresses, self._ready)
-
-    def _start(self, addresses: Sequence[int], ready: Sequence[tuple[Any, ...]]) -> None:
-        self._driver.use()
-        self._driver.begin(self._name)
+    def start(self, addresses: Sequence[int], recorded: bool = False) -> None:
+        """Start all launches on memories that begin at these addresses; recorded: as parts of what is captured."""
         self._packed.place(addresses)
-        for kernel, arguments in zip(self._kernels, ready):
-            self._driver.launch(kernel, arguments)
-
-    def graph(self, addresses: Sequence[int]) -> int:
-        """The same as a graph, for memories that begin there each time."""
-        at, stream = _STREAM_ARGUMENT, self._driver.recording
-        ready = [(*arguments[:at], stream, *arguments[at + 1 :]) for arguments in self._ready]
-        return self._driver.captured(lambda: self._start(addresses, ready))
-
-    def replay(self, graph: int) -> None:
-        self._driver.use()
-        self._driver.begin(self._name)
-        self._driver.replay(graph)
+        stream = self._driver.recording if recorded else self._driver.stream
+        self._driver.start_all(self._name, self._starts, addresses, stream)
 
     def profiled(self, addresses: Sequence[int], times: int) -> list[float]:
         """The least time in µs that each launch took, of so many."""
         self._packed.place(addresses)
-        pairs = zip(self._kernels, self._ready)
-        return [self._driver.least_time(partial(self._driver.launch, *pair), times) for pair in pairs]
+        stream = self._driver.stream
+        return [self._driver.least_time(partial(start, addresses, stream), times) for start in self._starts]

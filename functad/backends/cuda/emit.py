@@ -9,8 +9,10 @@ import ast
 import textwrap
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from typing import Any
 
 from functad.backends.cuda.mapping import OWNER, LoopMapping, MappedLoop, map_nest
+from functad.backends.cuda.vectors import in_fours, in_groups
 from functad.dtypes import is_narrow_float
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.affine import Affine, Symbol, data, delinear
@@ -63,10 +65,10 @@ def emit(nest: Nest, threads: int) -> CudaKernel:
     A kernel does all of its work on a grid of any size. What a block computes together goes through shared memory: a
     reduction by a tree, what is carried along by as many sums as the block has threads, at a time.
     """
-    return _CudaEmitter(nest, map_nest(nest, threads)).kernel()
+    return _emitter(nest, map_nest(nest, threads), threads).kernel()
 
 
-def emit_rows(nests: Sequence[Nest], vocabulary: Set[str]) -> CudaKernel:
+def emit_rows(nests: Sequence[Nest], vocabulary: Set[str], threads: int) -> CudaKernel:
     """One kernel of several nests, whose first loops are the same rows: a block computes a row, nest after nest.
 
     What one of them has left for a row the next one reads, so a row is in the caches. vocabulary: names not to be used.
@@ -84,10 +86,11 @@ def emit_rows(nests: Sequence[Nest], vocabulary: Set[str]) -> CudaKernel:
     inner: list[MappedLoop] = []
     for nest in nests:
         inside = tuple(MappedLoop(s.name, s.extent) for s in nest.loops[1:])
-        inner += [loop for loop in inside if loop not in inner]
         mapping = LoopMapping(block=(MappedLoop(nest.loops[0].name, row.extent),), thread=inside)
+        emitter = _emitter(nest, mapping, threads)
+        inner += [loop for loop in emitter.mapping.thread if loop not in inner]
         own = [name for name, _, _ in (merged[storage] for storage in parameters(nest))]
-        text = _CudaEmitter(nest, mapping).row(merged)
+        text = emitter.row(merged)
         others = {*vocabulary, *taken, *(names - set(own))} - {"thread", "row_here"}
         text, _ = own_names_apart(text, own, others)
         taken |= _set_in(text)
@@ -104,9 +107,18 @@ def _set_in(text: str) -> set[str]:
     return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
+def _emitter(nest: Nest, mapping: LoopMapping, threads: int) -> _CudaEmitter:
+    """What prints a nest, by four elements where that pays."""
+    fours = in_fours(nest, mapping, threads)
+    values = {a.name: (a.value,) for a in nest.accumulators}
+    return (
+        _CudaEmitter(nest, mapping, values) if fours is None else _CudaEmitter(fours.nest, fours.mapping, fours.values)
+    )
+
+
 class _CudaEmitter:
-    def __init__(self, nest: Nest, mapping: LoopMapping) -> None:
-        self.nest, self.mapping = nest, mapping
+    def __init__(self, nest: Nest, mapping: LoopMapping, values: Mapping[str, Sequence[str]]) -> None:
+        self.nest, self.mapping, self.values = nest, mapping, values
         self.lines: list[str] = []
         self.parameters = parameters(nest)
         symbols = {s.name: s for s in nest.loops}
@@ -234,7 +246,8 @@ class _CudaEmitter:
     def _innermost(self, depth: int) -> None:
         self._stores(PRE, depth)
         for a in self.nest.accumulators:
-            self._line(depth, f"{a.name} = {combined(a, a.name, a.value)}")
+            for value in self.values[a.name]:
+                self._line(depth, f"{a.name} = {combined(a, a.name, value)}")
 
     def _tree(self, accumulators: Sequence[Accumulator]) -> None:
         """Every thread's partial results into those of the block, in all of its threads."""
@@ -272,9 +285,21 @@ class _CudaEmitter:
 
     def _statements(self, level: int, depth: int | None, at: int) -> None:
         """Print the statements of a level that must stand `depth` loops deep (of any depth for None)."""
-        for s in self.nest.statements:
-            if s.level == level and depth in (None, self.depths[s]):
-                self._line(at, self._text(s))
+        chosen = [s for s in self.nest.statements if s.level == level and depth in (None, self.depths[s])]
+        for group in in_groups(chosen):
+            if len(group) > 1:
+                self._load_four(group, at)
+            else:
+                self._line(at, self._text(group[0]))
+
+    def _load_four(self, loads: Sequence[Any], at: int) -> None:
+        buffer, names = loads[0].buffer, [load.name for load in loads]
+        narrow = is_narrow_float(buffer.dtype)
+        given = [f"bits_of_{name}" for name in names] if narrow else names
+        array, first = self.parameters[buffer.storage][0], loads[0].offset.text()
+        self._line(at, f"{', '.join(given)} = load4({array}, {first})")
+        for name, bits in zip(names, given) if narrow else ():
+            self._line(at, f"{name} = {_loaded(buffer, bits)}")
 
     def _text(self, s: Statement) -> str:
         if isinstance(s, Let):
@@ -289,10 +314,14 @@ class _CudaEmitter:
         return f"{s.name} = {_loaded(s.buffer, element)}"
 
     def _stores(self, level: int, depth: int) -> None:
-        for store in self.nest.stores:
-            if store.level == level and isinstance(store, Update):
+        for group in in_groups([store for store in self.nest.stores if store.level == level]):
+            store = group[0]
+            if isinstance(store, Update):
                 self._update(store, depth)
-            elif store.level == level:
+            elif len(group) > 1:
+                array, values = self.parameters[store.buffer.storage][0], ", ".join(map(_stored, group))
+                self._line(depth, f"store4({array}, {store.offset.text()}, {values})")
+            else:
                 self._line(depth, f"{self._element(store.buffer, store.offset)} = {_stored(store)}")
 
     def _update(self, update: Update, depth: int) -> None:

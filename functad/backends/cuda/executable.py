@@ -18,12 +18,13 @@ from functad import machine_model
 from functad.backends.cpu import report
 from functad.backends.cpu.compile.objects import keep_source
 from functad.backends.cpu.runtime.plain import load_source
+from functad.backends.cuda.cublas import takes
 from functad.backends.cuda.device import CudaDevice, devices
-from functad.backends.cuda.launching import Kernel
+from functad.backends.cuda.launching import Kernel, Launch
 from functad.backends.cuda.lowering import THREADS, TILE, CudaLowering
 from functad.backends.cuda.memory import DeviceMemory, described
-from functad.backends.cuda.products import product_kernel, product_launcher
-from functad.backends.cuda.running import DeviceRun, Launcher, LaunchRow, in_rows
+from functad.backends.cuda.products import library_product, product_kernel, product_launcher
+from functad.backends.cuda.running import DeviceRun, Launcher, LaunchRow, Stretch, in_stretches
 from functad.backends.cuda.scalars import SIMULATED
 from functad.backends.walking import Address
 from functad.errors import ArgumentError
@@ -78,7 +79,8 @@ class CudaExecutable(CudaLowering):
 
     def ptx(self, device: CudaDevice) -> dict[str, str]:
         """The PTX of each kernel for a device, by name."""
-        launches = [launch for row in self.placed(device).rows for launch in row.launches]
+        found = [launch for row in self.placed(device).rows for launch in row.launches]
+        launches = [launch for launch in found if isinstance(launch, Launch)]
         return {launch.kernel.name: device.driver.ptx(launch) for launch in launches}
 
     def placed(self, device: CudaDevice) -> PlacedExecutable:
@@ -101,7 +103,8 @@ class PlacedExecutable:
         self.rows: list[LaunchRow] = []
         functions = load_source(executable.generated.source, str(keep_source(executable.generated.source)))
         kernels = {name: Kernel(name, functions[name], executable.fused) for name in executable.generated.kernels}
-        self._plan = in_rows(executable.generated.instructions, partial(self._row, kernels))
+        stretch = partial(Stretch, device, self._name)
+        self._plan = in_stretches(executable.generated.instructions, partial(self._row, kernels), stretch)
         values = executable.schedule.values
         self._constants = [device.put(np.asarray(value), f"a constant of {self._name}") for value in values]
 
@@ -149,6 +152,8 @@ class PlacedExecutable:
         """A function of arrays' places that gives the launch of an instruction."""
         step = instruction.step
         if isinstance(step, GemmStep):
+            if self._executable.by_library and takes(step.a.dtype) and self._device.driver.blas is not None:
+                return partial(library_product, step)
             launcher: Any = product_launcher(_product(step.a.dtype), step, TILE, MOST_BLOCKS)
             return launcher
         mapping = self._executable.generated.kernels[instruction.function].mapping
@@ -161,7 +166,8 @@ class PlacedExecutable:
     # --- looking at it ----------------------------------------------------------------------------------
 
     def profile(self, args: Sequence[CallValue]) -> report.Profile:
-        if len(self._plan) > 1 or not all(isinstance(item, LaunchRow) for item in self._plan):
+        items = [part for item in self._plan for part in (item.items if isinstance(item, Stretch) else [item])]
+        if len(items) > 1 or not all(isinstance(item, LaunchRow) for item in items):
             raise ArgumentError(
                 "a profile takes kernels that run once, in a row: this function has loops, branches or calls of "
                 "Python, so profile what they contain"
@@ -172,7 +178,7 @@ class PlacedExecutable:
         speed = self._device.copy_speed()
         found: list[report.KernelTime] = []
         for row in self.rows:
-            times = row.profiled(run.addresses(row), machine_model.CUDA_REPEATS)
+            times = row.profiled(run.addresses(row.storages), machine_model.CUDA_REPEATS)
             found += [report.KernelTime(report.label(i), t, i.bytes / speed) for i, t in zip(row.instructions, times)]
         step = self._device.driver.least_time(lambda: run.run(self._plan), machine_model.CUDA_REPEATS)
         return report.Profile(tuple(found), step)

@@ -91,7 +91,7 @@ class _CudaWriter:
 
     def _rows(self, steps: Sequence[NestStep]) -> Instruction:
         """Nests over the same rows as one kernel."""
-        kernel = emit_rows([step.nest for step in steps], {*INTRINSICS, *NUMBA_NAMES, *_OF_FILES})
+        kernel = emit_rows([step.nest for step in steps], {*INTRINSICS, *NUMBA_NAMES, *_OF_FILES}, self.threads)
         works = [work_of(step.nest) for step in steps]
         flops, nbytes = sum(w.flops for w in works), sum(w.bytes for w in works)
         eqns = list(dict.fromkeys(eqn for step in steps for eqn in step.eqns))

@@ -19,7 +19,8 @@ from numba.cuda import cudadecl, cudaimpl
 
 from functad.backends.cpu.scalars import elementary as scalars
 from functad.backends.cpu.scalars.elementary_numba import IRArithmetic, IRComplex, IRValue, from_numba, to_numba
-from functad.backends.cuda import complex_functions
+from functad.backends.cuda import complex_functions, vectors
+from functad.backends.cuda.vectors import WIDTH
 from functad.dtypes import kind_of
 from functad.primitives.kernels.plain_arithmetic import PLAIN
 
@@ -49,7 +50,9 @@ def on_cuda(intrinsics: Mapping[str, Intrinsic]) -> dict[str, Intrinsic]:
 
 def _converted(intrinsic: Intrinsic) -> Intrinsic:
     if intrinsic not in _conversions:
-        if intrinsic is scalars.accumulate:
+        if intrinsic in _OF_VECTORS:
+            _conversions[intrinsic] = _OF_VECTORS[intrinsic]()
+        elif intrinsic is scalars.accumulate:
             _conversions[intrinsic] = _of_formula(_sum, "accumulate")
         elif hasattr(intrinsic, "formula"):
             _conversions[intrinsic] = _of_formula(intrinsic.formula, intrinsic.__name__)
@@ -103,6 +106,98 @@ def _of_formula(formula: Any, name: str) -> Intrinsic:
         return to_numba(context, builder, call.return_type, formula(CudaArithmetic(builder), *operands))
 
     return intrinsic
+
+
+# --- four elements at a time ----------------------------------------------------------------------------
+
+
+def _load4() -> Intrinsic:
+    """`vectors.load4` as one instruction: the address must be that of a whole vector."""
+
+    def load4(array: Any, first: int) -> Any:
+        raise NotImplementedError("load4 runs in CUDA kernels only")
+
+    class Template(templates.AbstractTemplate):
+        key = load4
+
+        def generic(self, arguments: Sequence[Any], keywords: Any) -> Any:
+            array, _ = arguments
+            return templates.signature(types.UniTuple(array.dtype, WIDTH), array, types.int64)
+
+    cudadecl.registry.register_global(load4, types.Function(Template))
+
+    @cudaimpl.registry.lower(load4, types.Array, types.int64)
+    def lower_call(context: Any, builder: ir.IRBuilder, call: Any, values: Sequence[ir.Value]) -> Any:
+        array, first = values
+        pointer, alignment = _vector_pointer(context, builder, call.args[0], array, first)
+        parts = _parts(builder, builder.load(pointer, align=alignment), context.get_data_type(call.args[0].dtype))
+        return context.make_tuple(builder, call.return_type, parts)
+
+    return load4
+
+
+def _store4() -> Intrinsic:
+    """`vectors.store4` as one instruction: the address must be that of a whole vector."""
+
+    def store4(array: Any, first: int, *values: Any) -> None:
+        raise NotImplementedError("store4 runs in CUDA kernels only")
+
+    class Template(templates.AbstractTemplate):
+        key = store4
+
+        def generic(self, arguments: Sequence[Any], keywords: Any) -> Any:
+            array = arguments[0]
+            return templates.signature(types.none, array, types.int64, *[array.dtype] * WIDTH)
+
+    cudadecl.registry.register_global(store4, types.Function(Template))
+
+    @cudaimpl.registry.lower(store4, types.Array, types.int64, types.VarArg(types.Any))
+    def lower_call(context: Any, builder: ir.IRBuilder, call: Any, values: Sequence[ir.Value]) -> Any:
+        array, first, *parts = values
+        pointer, alignment = _vector_pointer(context, builder, call.args[0], array, first)
+        builder.store(_joined(builder, parts), pointer, align=alignment)
+        return context.get_dummy_value()
+
+    return store4
+
+
+def _vector_pointer(
+    context: Any, builder: ir.IRBuilder, array_type: Any, array: ir.Value, first: ir.Value
+) -> tuple[ir.Value, int]:
+    """The address of four elements as that of what they are loaded as, and to how many bytes it is aligned.
+
+    NVVM loads no more than two elements of less than 32 bits at a time, so those are loaded as one integer.
+    """
+    element, bits = context.get_data_type(array_type.dtype), WIDTH * array_type.dtype.bitwidth
+    whole = ir.IntType(bits) if array_type.dtype.bitwidth < 32 else ir.VectorType(element, WIDTH)
+    held = context.make_array(array_type)(context, builder, array)
+    return builder.bitcast(builder.gep(held.data, [first]), whole.as_pointer()), bits // 8
+
+
+def _parts(builder: ir.IRBuilder, whole: ir.Value, element: ir.Type) -> list[ir.Value]:
+    """The four elements of what was loaded."""
+    if isinstance(whole.type, ir.VectorType):
+        return [builder.extract_element(whole, ir.Constant(ir.IntType(32), k)) for k in range(WIDTH)]
+    shifts = [ir.Constant(whole.type, k * element.width) for k in range(WIDTH)]
+    return [builder.trunc(builder.lshr(whole, shift), element) for shift in shifts]
+
+
+def _joined(builder: ir.IRBuilder, parts: Sequence[ir.Value]) -> ir.Value:
+    """What is stored for four elements."""
+    element = parts[0].type
+    if not isinstance(element, ir.IntType) or element.width >= 32:
+        vector = ir.Constant(ir.VectorType(element, WIDTH), ir.Undefined)
+        for k, part in enumerate(parts):
+            vector = builder.insert_element(vector, part, ir.Constant(ir.IntType(32), k))
+        return vector
+    kind = ir.IntType(WIDTH * element.width)
+    whole = ir.Constant(kind, 0)
+    for k, part in enumerate(parts):
+        whole = builder.or_(whole, builder.shl(builder.zext(part, kind), ir.Constant(kind, k * element.width)))
+    return whole
+
+
+_OF_VECTORS: dict[Intrinsic, Callable[[], Intrinsic]] = {vectors.load4: _load4, vectors.store4: _store4}
 
 
 def _sum(k: Any, total: Any, x: Any) -> Any:

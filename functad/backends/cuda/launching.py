@@ -1,4 +1,4 @@
-"""Kernels, and launches of them with their arguments: what the executable of a Program hands to a driver.
+"""Kernels and products, and starts of them with their arguments: what the executable of a Program hands to a driver.
 
 Knows where arguments lie among the memories of a call; no compiler, no device and no addresses.
 """
@@ -69,6 +69,32 @@ class Launch(NamedTuple):
     def types(self) -> tuple[tuple[str, str], ...]:
         """Of each argument whether it is an array, and its dtype: with the kernel, what machine code depends on."""
         return tuple([("array" if isinstance(a, ArrayPlace) else "number", dtype_of(a).name) for a in self.arguments])
+
+
+class LibraryProduct(NamedTuple):
+    """A start of a library's product `c = beta · c + alpha · a · b` of row-major matrices, `batch` times.
+
+    a_row, b_row, c_row: elements from one row to the next as it lies in memory, where operands may be transposed.
+    """
+
+    name: str
+    a: ArrayPlace
+    b: ArrayPlace
+    c: ArrayPlace
+    a_transposed: bool
+    b_transposed: bool
+    rows: int
+    columns: int
+    terms: int
+    a_row: int
+    b_row: int
+    c_row: int
+    batch: int
+    a_batch: int
+    b_batch: int
+    c_batch: int
+    alpha: float
+    beta: float
 
 
 def dtype_of(argument: ArrayPlace | LaunchNumber) -> np.dtype:

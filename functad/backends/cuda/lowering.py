@@ -35,10 +35,12 @@ class CudaLowering(ShownKernels):
 
     kernels: the source of the kernels. memory_plan: where temporaries lie. cost: operations and bytes, by kernel.
     fused: whether any product may be added without being rounded first; in matrix products and convolutions all are.
+    by_library: whether matrices are multiplied by cuBLAS where it is found.
     """
 
     def __init__(self, program: Program, donated: Sequence[bool] = ()) -> None:
         self.fused: bool = config.fuse_multiply_add
+        self.by_library = config.cuda_products == "cublas"
         self.program = eliminate_dead_code(program)  # what is not used has no place to be written to
         self.schedule = make_schedule(self.program, donated, Machine(machine_model.CUDA_PIECES, on_device=True))
         if config.check_programs:

@@ -1,4 +1,4 @@
-"""Matrix products on CUDA: one kernel for all sizes and layouts, by tiles in shared memory.
+"""Matrix products on CUDA: by a library, or one kernel for all sizes and layouts, by tiles in shared memory.
 
 Knows matrices as flat arrays with strides; nothing of Programs.
 """
@@ -12,6 +12,7 @@ import numba
 import numpy as np
 from numba import cuda
 
+from functad.backends.cuda.launching import ArrayPlace, LibraryProduct
 from functad.lowering.steps import GemmStep
 
 
@@ -72,6 +73,19 @@ def product_launcher(kernel: Any, step: GemmStep, tile: int, most_blocks: int) -
         step.c_offset, step.c_batch, step.ldc,
     )  # fmt: skip
     return lambda a, b, c: configured(a, b, c, *numbers)
+
+
+def library_product(step: GemmStep, a: ArrayPlace, b: ArrayPlace, c: ArrayPlace) -> LibraryProduct:
+    """The start of one product by a library."""
+
+    def moved(place: ArrayPlace, elements: int) -> ArrayPlace:
+        return place._replace(offset=place.offset + elements * place.dtype.itemsize)
+
+    return LibraryProduct(
+        step.name, moved(a, step.a_offset), moved(b, step.b_offset), moved(c, step.c_offset), bool(step.ta),
+        bool(step.tb), step.m, step.n, step.k, step.lda, step.ldb, step.ldc, step.batch, step.a_batch, step.b_batch,
+        step.c_batch, step.alpha, step.beta,
+    )  # fmt: skip
 
 
 def _blocks(size: int, tile: int, most: int) -> int:

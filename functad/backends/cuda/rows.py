@@ -10,13 +10,12 @@ from dataclasses import replace
 
 from functad import machine_model
 from functad.backends.cuda.mapping import in_any_order, map_nest, shared_bytes
+from functad.backends.cuda.vectors import PLAIN_MEMORY
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.affine import Affine, Symbol, loop
 from functad.lowering.nests.nest import Nest, names_of
 from functad.lowering.nests.reductions import at_point, store_at
 from functad.lowering.steps import NestStep, Step
-
-_PLAIN = ("input", "output", "const", "arena")  # memory that no pointer moves over
 
 
 def joined_rows(steps: Sequence[Step], threads: int) -> list[Step | list[NestStep]]:
@@ -114,7 +113,7 @@ class _RowMemory:
         touched = {storage: list(found) for storage, found in self._touched.items()}
         for buffer, offset, is_written in nest.accesses():
             storage = buffer.storage
-            if storage.kind not in _PLAIN or storage.whole is not None:
+            if storage.kind not in PLAIN_MEMORY or storage.whole is not None:
                 return False
             touched.setdefault(storage, []).append((buffer, _row_length(offset, nest.loops[0]), is_written))
         for found in touched.values():

@@ -28,12 +28,15 @@ class SimulatedDriver:
 
     is_simulated = True
     stream = 0
+    blas = None
 
     def __init__(self, number: int) -> None:
         self._number = number
         self._memory: dict[int, np.ndarray] = {}
         self._lock = threading.Lock()
         self._used = 0
+        self._graphs: list[list[tuple[SimulatedRun, list[int]]]] = []
+        self.recording: list[tuple[SimulatedRun, list[int]]] = []
 
     def facts(self) -> DeviceFacts:
         return DeviceFacts("Numba's simulator", (0, 0), 1, 48 << 10, 1024)
@@ -90,8 +93,19 @@ class SimulatedDriver:
 
     let_wait = wait_for
 
+    def captured(self, action: Callable[[], None]) -> int:
+        """A graph of what an action starts as parts of it."""
+        self.recording = []
+        action()
+        self._graphs.append(self.recording)
+        return len(self._graphs) - 1
+
+    def replay(self, what: str, graph: int) -> None:
+        for run, addresses in self._graphs[graph]:
+            run.start(addresses)
+
     def forget(self, graph: int) -> None:
-        pass
+        self._graphs[graph] = []
 
 
 _ALIGNED = 256  # bytes, to which the driver aligns memory
@@ -104,20 +118,15 @@ class SimulatedRun:
         self._driver = driver
         self._launches = launches
         self._kernels = [_in_simulator(launch.kernel.function) for launch in launches]
-        self._graphs: list[list[int]] = []
 
-    def start(self, addresses: Sequence[int]) -> None:
+    def start(self, addresses: Sequence[int], recorded: bool = False) -> None:
+        if recorded:
+            self._driver.recording.append((self, list(addresses)))
+            return
         with simulation():
             for launch, kernel in zip(self._launches, self._kernels):
                 arguments = [_view(a, addresses) if isinstance(a, ArrayPlace) else a for a in launch.arguments]
                 kernel[launch.grid, launch.block, None, launch.shared](*arguments)
-
-    def graph(self, addresses: Sequence[int]) -> int:
-        self._graphs.append(list(addresses))
-        return len(self._graphs) - 1
-
-    def replay(self, graph: int) -> None:
-        self.start(self._graphs[graph])
 
     def profiled(self, addresses: Sequence[int], times: int) -> list[float]:
         self.start(addresses)

@@ -30,6 +30,7 @@ from functad.errors import JaxprTypeError
 from functad.ir import Aval, Eqn, Literal, Program, check_program, subprograms
 from functad.ir import Primitive as _Record
 from functad.tracing import Trace, current_trace, in_trace
+from functad.user_source import user_source
 
 if TYPE_CHECKING:
     from functad.extend.core import primitives as primitives
@@ -40,13 +41,23 @@ no_effects: frozenset[Any] = frozenset()
 
 
 class DropVar(Var):
-    """In JAX a result that nobody uses. Here each has a variable, so there is no DropVar."""
+    """In JAX a result that nobody uses. Here each has a variable, so there is no DropVar.
+
+    >>> import functad
+    >>> program = functad.make_jaxpr(lambda x: (x + 1., x)[1])(2.)
+    >>> [isinstance(v, DropVar) for v in program.eqns[0].outvars]
+    [False]
+    """
 
     __slots__ = ()
 
 
 class TraceTag:
-    """A mark of a user's own kind of trace."""
+    """A mark of a user's own kind of trace.
+
+    >>> TraceTag() == TraceTag()
+    False
+    """
 
 
 def jaxpr_as_fun(closed_jaxpr: Program) -> Callable[..., list[Any]]:
@@ -89,7 +100,7 @@ def new_jaxpr_eqn(
     effects: Any = no_effects,
     source_info: Any = None,
 ) -> Eqn:
-    """An equation; effects are those of its primitive.
+    """An equation; effects are those of its primitive, and its line is this one unless `source_info` says another.
 
     >>> import functad
     >>> program = functad.make_jaxpr(lambda x: x + 1.)(2.)
@@ -97,7 +108,7 @@ def new_jaxpr_eqn(
     >>> new_jaxpr_eqn(eqn.invars, eqn.outvars, functad.lax.mul_p, {})
     b:f32[] = mul a 1.0:f32[]
     """
-    return Eqn(primitive, invars, params, outvars, source_info)
+    return Eqn(primitive, invars, params, outvars, source_info or user_source())
 
 
 def mapped_aval(size: int, axis: int | None, aval: Aval) -> Aval:

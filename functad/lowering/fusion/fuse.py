@@ -15,10 +15,10 @@ from functad.lowering.fusion.anew import computed_anew
 from functad.lowering.fusion.inlining import Inlining, no_buffer, reads_across
 from functad.lowering.fusion.order import let_readers_go_first, ordered
 from functad.lowering.fusion.products import Product
-from functad.lowering.fusion.units import Domain, Unit, domain_of, domains_fit
+from functad.lowering.fusion.units import Domain, Unit, domain_of, domains_fit, gathers_in_memory, may_cross
 from functad.lowering.memory.buffers import Buffer
 from functad.lowering.nests.builder import NestBuilder
-from functad.lowering.nests.nest import POST, PRE
+from functad.lowering.nests.nest import ACROSS, POST, PRE
 from functad.lowering.nests.pieces import Box, in_pieces
 from functad.lowering_rules import Callback, Contraction, ControlFlow, Loops, Reduction, Running, Scattered
 from functad.pretty import literal_text
@@ -51,11 +51,14 @@ class Fusion:
     """The partition of one Program.
 
     inlining: what is computed where it is used; the rest is for units. units: in an order in which they can run.
-    stored: the variables that need a buffer. name: of each variable.
+    stored: the variables that need a buffer. name: of each variable. crosses: whether a nest may reduce rows and
+    columns.
     """
 
-    def __init__(self, program: Program, name: Callable[[Var], str], phases: Sequence[int] = ()) -> None:
-        self.program, self.name = program, name
+    def __init__(
+        self, program: Program, name: Callable[[Var], str], phases: Sequence[int] = (), crosses: bool = True
+    ) -> None:
+        self.program, self.name, self._crosses = program, name, crosses
         self._known_reads: dict[int, _Reads] = {}
         self._divide(Inlining(program, phases))
         anew = computed_anew(self.inlining, self.units, self.unit_of)
@@ -149,6 +152,7 @@ class Fusion:
         unit.reads = set(reads.all)
         unit.weight, unit.pieces, unit.by_pieces = self.inlining.weight_of(eqn), reads.pieces, reads.by_pieces
         unit.across = reads.across
+        unit.may_cross = gathers_in_memory(eqn)
         unit.results = sum(v in self.inlining.outputs for v in eqn.outvars)
         for root in reads.all:
             owner = self.unit_of.get(root)
@@ -211,20 +215,27 @@ class Fusion:
 
     def _joining_level(self, unit: Unit, reads: _Reads, other: Unit) -> int | None:
         inside = {v for v in reads.all if self.unit_of.get(v) is other}
-        at_points = {v for v in inside if self.level_of(v, other) == PRE}
-        if inside & reads.elsewhere:
+        levels = {v: self.level_of(v, other) for v in inside}
+        at_points = {v for v, level in levels.items() if level == PRE}
+        if inside & reads.elsewhere or ACROSS in levels.values():
             return None
-        if at_points == inside and unit.points == other.points and domains_fit(unit, other):
+        if at_points == inside and unit.points == other.points and self._domains_fit(unit, other):
             return PRE
         is_plain = not unit.axes and unit.direction is None
         if not at_points and is_plain and other.has_post and unit.points == other.outer_points:
             return POST if inside or other.outer_points > 1 else None
         return None
 
+    def _domains_fit(self, one: Unit, two: Unit) -> bool:
+        return domains_fit(one, two) or (self._crosses and may_cross(one, two))
+
     def level_of(self, var: Var, unit: Unit) -> int:
-        """Whether a variable of a nest is known at each of its points, or after its reduction."""
+        """Whether a variable of a nest is known at each of its points, after its reduction, or after all of it."""
         i = self.inlining.producer[var]
-        return POST if isinstance(self.program.eqns[i].primitive.lower, Reduction) else unit.levels[i]
+        rule = self.program.eqns[i].primitive.lower
+        if not isinstance(rule, Reduction):
+            return unit.levels[i]
+        return ACROSS if set(unit.axes).isdisjoint(rule.axes(self.program.eqns[i])) else POST
 
     def _would_cycle(self, unit: Unit, other: Unit) -> bool:
         """Whether something that must run before one of two units must run after the other."""
@@ -242,7 +253,7 @@ class Fusion:
             return False
         if joined.points != other.points or _do_not_fit(joined, other):
             return False
-        if POST in (*joined.levels.values(), *other.levels.values()) or not domains_fit(joined, other):
+        if POST in (*joined.levels.values(), *other.levels.values()) or not self._domains_fit(joined, other):
             return False
         for one, two in ((joined, other), (other, joined)):
             for v in one.reads:
@@ -261,6 +272,9 @@ class Fusion:
         has_order = gone.axes or gone.direction is not None
         if is_plain and (has_order or (kept.flat and not gone.flat and PRE in gone.levels.values())):
             kept.shape, kept.axes, kept.direction = gone.domain
+        if kept.axes and gone.has_post:  # of rows and columns, rows are the nest's
+            kept.axes = gone.axes
+        kept.may_cross = kept.may_cross and gone.may_cross
         kept.across = kept.across or gone.across
         kept.flat = kept.flat and gone.flat
         kept.members = sorted(kept.members + gone.members)

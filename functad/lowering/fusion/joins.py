@@ -15,7 +15,7 @@ from functad.lowering.fusion.inlining import joins, no_buffer, parts_in
 from functad.lowering.fusion.units import Unit
 from functad.lowering.nests.collapse import collapse
 from functad.lowering.nests.cost import work_of
-from functad.lowering.nests.nest import PRE
+from functad.lowering.nests.nest import ACROSS, PRE
 from functad.primitives.loops.joining import Part
 
 
@@ -87,7 +87,10 @@ def _fits(fusion: Fusion, var: Var, parts: list[Part], joining: Unit) -> bool:
         return False
     if fusion.inlining.phase(owner.members[0]) != fusion.inlining.phase(joining.members[0]):
         return False  # all of the result would be kept until then
-    at_points = fusion.level_of(var, owner) == PRE
+    level = fusion.level_of(var, owner)
+    if level == ACROSS:
+        return False
+    at_points = level == PRE
     if len(parts) > (machine_model.MOST_JOINED if at_points else 1):
         return False  # sums by columns are gathered where they are stored, at one place
     if not all(runs_by_rows(part, var.aval.size) for part in parts):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from functad import machine_model
+from functad.dtypes import is_narrow_float, kind_of
 from functad.ir import Eqn, Var
 from functad.lowering.fusion.products import Product
 from functad.lowering.nests.nest import CarriedAxis
@@ -42,6 +43,7 @@ class Unit:
     pieces: int = 1  # of a nest: how many pieces its domain falls into, at most
     by_pieces: bool = False  # of a nest: it would read more, or elsewhere, if it were not cut
     across: bool = False  # of a nest: it reads something else than along its rows
+    may_cross: bool = False  # of a nest of reductions: they may be gathered in memory, a row's values after another's
     results: int = 0  # of a nest: how many of its values are results of the Program
 
     @property
@@ -90,7 +92,7 @@ def domain_of(eqn: Eqn) -> Domain:
     if isinstance(rule, Reduction):
         return Domain(eqn.invars[0].aval.shape, rule.axes(eqn))
     if isinstance(rule, Running):
-        return Domain(eqn.outvars[0].aval.shape, (), CarriedAxis(eqn.params["axis"], eqn.params["reverse"]))
+        return Domain(eqn.outvars[0].aval.shape, (), CarriedAxis(*rule.direction(eqn)))
     return Domain(eqn.outvars[0].aval.shape)
 
 
@@ -106,6 +108,29 @@ def domains_fit(one: Unit, two: Unit) -> bool:
     if any(u.axes and not u.has_post for u in (one, two)):
         return False  # sums over leading axes run by columns, what is stored element by element runs by rows
     return one.flat or two.flat or _squeezed(one.shape) == _squeezed(two.shape)
+
+
+def gathers_in_memory(eqn: Eqn) -> bool:
+    """Whether an equation is a reduction whose values can be gathered in memory, in parts and in any order."""
+    rule, dtype = eqn.primitive.lower, eqn.outvars[0].aval.dtype
+    if not isinstance(rule, Reduction) or is_narrow_float(dtype):
+        return False
+    return rule.kind != "prod" or kind_of(dtype) in "iub"
+
+
+def may_cross(one: Unit, two: Unit) -> bool:
+    """Whether one nest can reduce the rows of a large array and its columns: the last axes, and all before them."""
+    rows, columns = (one, two) if one.has_post else (two, one)
+    if not rows.axes or not columns.axes or rows.shape != columns.shape or not columns.may_cross:
+        return False
+    if rows.across or columns.across or rows.direction or columns.direction:
+        return False
+    first = len(rows.shape) - len(rows.axes)
+    if {*rows.axes} != {*range(first, len(rows.shape))} or {*columns.axes} != {*range(first)}:
+        return False
+    height, width = math.prod(rows.shape[:first]), math.prod(rows.shape[first:])
+    fits = machine_model.FEWEST_CROSSED <= width <= machine_model.LONGEST_SUM
+    return fits and height >= machine_model.FEWEST_CROSSED and height * width >= machine_model.SMALLEST_CROSSED
 
 
 def _squeezed(shape: Sequence[int]) -> tuple[int, ...]:

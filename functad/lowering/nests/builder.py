@@ -16,6 +16,7 @@ from functad.ir import Atom, Aval, Eqn, Literal, Var
 from functad.lowering.memory.buffers import Buffer
 from functad.lowering.nests.affine import Affine, data, delinear, linear
 from functad.lowering.nests.nest import (
+    ACROSS,
     POST,
     PRE,
     Accumulator,
@@ -75,6 +76,13 @@ class NestBuilder:
         self.outer_shape = tuple(n for d, n in enumerate(shape) if d not in axes)
         self.outer_index = tuple(i for d, i in enumerate(self.index) if d not in axes)
         self.outer_position = linear(self.outer_index, self.outer_shape)
+        columns = [d for d in range(len(shape)) if d in axes]
+        self._positions = {
+            PRE: self.position,
+            POST: self.outer_position,
+            ACROSS: linear([self.index[d] for d in columns], [shape[d] for d in columns]),
+        }
+        self._axes = {*axes}
         self._definition, self._buffer, self._name = definition, buffer, name
         self._local: dict[Var, tuple[str, int]] = {}
         self._memo: dict[Any, str] = {}
@@ -100,6 +108,7 @@ class NestBuilder:
             self._local[var] = (name, level)
 
     def add_reduction(self, eqn: Eqn) -> None:
+        """A reduction of the loops that the nest reduces, or of all the others."""
         rule = eqn.primitive.lower
         assert isinstance(rule, Reduction)
         operand, out = eqn.invars[0], eqn.outvars[0]
@@ -108,6 +117,10 @@ class NestBuilder:
         value = self.value(operand, index, PRE) if operand.aval.size else literal_text(0, operand.aval.dtype)
         name = self._fresh(f"{_identifier(eqn.primitive.name.removeprefix('reduce_'))}_{self._name(out)}")
         self.nest.eqns.append(eqn)
+        if self._axes.isdisjoint(rule.axes(eqn)):
+            self.nest.across.append(Accumulator(name, rule.kind, out.aval.dtype, value, eqn))
+            self._local[out] = (name, ACROSS)
+            return
         terms = self.nest.points // max(self.nest.outer_points, 1)
         few = terms <= machine_model.MOST_SUMMED_IN_ORDER
         self.nest.accumulators.append(Accumulator(name, rule.kind, out.aval.dtype, value, eqn, few))
@@ -181,7 +194,7 @@ class NestBuilder:
     def store(self, var: Var, buffer: Buffer, place: Place | None = None) -> None:
         """Store a variable of this nest; `place` tells where in the buffer its element at a position lies."""
         name, level = self._local[var]
-        position = self.position if level == PRE else self.outer_position
+        position = self._positions[level]
         self.nest.stores.append(Store(buffer, place(position) if place else position, name, level))
 
     def copy(self, source: Atom, buffer: Buffer, place: Place | None = None) -> None:
@@ -295,6 +308,7 @@ class Context:
         self._level = level
         self.avals: list[Aval] = [a.aval for a in eqn.invars]
         self.out: Aval = eqn.outvars[0].aval
+        self.source = eqn.source
 
     def read(self, k: int, index: Sequence[Affine]) -> str:
         """The element of operand k at an index, which must lie inside of it."""

@@ -18,7 +18,9 @@ from functad.lowering.memory.buffers import Buffer
 from functad.lowering.nests.affine import Affine, Symbol
 from functad.primitives.loops.text import cast
 
-PRE, POST = 0, 1  # a statement runs at each point of all loops, or after the reduction loops
+# A statement runs at each point of all loops, or after the reduction loops; a reduction of what is kept in those ends
+# across all of the nest.
+PRE, POST, ACROSS = 0, 1, 2
 
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -85,6 +87,16 @@ class Accumulator:
 
 
 @dataclass(eq=False)
+class GatheringStore(Store):
+    """`buffer[offset]` gathers `value` as the accumulator does, over all points of the first loop's step.
+
+    Its place depends on that step and on the reduced loops, so that it takes in a row's values one after the other.
+    """
+
+    accumulator: Accumulator
+
+
+@dataclass(eq=False)
 class Carried:
     """`name` is what lies before this point along the carried loop, combined with `value`; at its start `value`."""
 
@@ -137,6 +149,8 @@ class Nest:
     For each point of the loops that are not reduced: the accumulators start at their identities, the PRE statements
     run at every point of the reduced loops, then the POST statements once.
 
+    across: accumulators over the loops that are not reduced, for each point of those that are; they are stored at the
+    level ACROSS. Schedules have none: `crossed.py` makes nests of such a nest.
     carried: the loop whose steps must run in their order, as each goes on from what the one before has come to.
     ordered: the loops whose steps must run in their order, as updates of several may meet at one place. Such a nest has
     one update and no other stores.
@@ -154,6 +168,7 @@ class Nest:
     carried: Symbol | None = None
     ordered: set[Symbol] = field(default_factory=set)
     owners: Owners | None = None
+    across: list[Accumulator] = field(default_factory=list)
 
     @property
     def update(self) -> Update | None:
@@ -168,7 +183,7 @@ class Nest:
     def used_constants(self) -> dict[str, np.generic]:
         """The constants that a statement needs, in order."""
         used = {word for s in self.stores for word in _WORD.findall(s.value)}  # an update's may be an expression
-        used |= {a.value for a in self.accumulators} | {c.value for c in self.carries}
+        used |= {a.value for a in (*self.accumulators, *self.across)} | {c.value for c in self.carries}
         used.update(name for s in self.statements if isinstance(s, Let) for name in s.operands)
         return {name: value for name, value in self.constants.items() if name in used}
 
@@ -187,6 +202,7 @@ class Nest:
         kept: set[Statement] = set()
         later = [s for s in self.statements if s.level == POST]
         before = [s for s in self.statements if s.level == PRE]
+        needed.update(a.value for a in self.across if a.name in needed)
         for statements in (later, before):
             for s in reversed(statements):
                 if needed.isdisjoint(names_of(s)):
@@ -203,9 +219,14 @@ class Nest:
                 needed.update(a.value for a in self.accumulators if a.name in needed)
         self.statements = [s for s in self.statements if s in kept]
         self.accumulators = [a for a in self.accumulators if a.name in needed]
+        self.across = [a for a in self.across if a.name in needed]
         if not self.carries:
             self.carried = None
-        if not self.accumulators and (not any(self.reduced) or all(s.level == POST for s in self.stores)):
+        if (
+            not self.accumulators
+            and not self.across
+            and (not any(self.reduced) or all(s.level == POST for s in self.stores))
+        ):
             self._drop_reduced_loops()
 
     def _drop_reduced_loops(self) -> None:

@@ -52,7 +52,7 @@ class _NotLinearError(Exception):
 
 def rewrite_linear_recurrence(scan: Scan) -> None:
     """Let the results of a scan of tangents or cotangents that are a few numbers be those of a shorter chain."""
-    if not scan.origin.params["linear"] or not _is_of_numbers(scan):
+    if not scan.is_linear or not _is_of_numbers(scan):
         return
     try:
         forms, computed, program = _coefficients(scan)
@@ -69,7 +69,7 @@ def rewrite_linear_recurrence(scan: Scan) -> None:
     stacks = [v for v, is_stacked in zip(computed, steps.stacked) if is_stacked]
     few = len(stacks) <= machine_model.MOST_COEFFICIENT_STACKS
     if few and scan.length * sum(v.aval.dtype.itemsize for v in stacks) <= machine_model.LARGEST_COEFFICIENT_STACKS:
-        scan.origin = scan.origin.replace(params={**scan.origin.params, "linear": False})  # it is looked at once
+        scan.is_linear = False  # it is looked at once
         recurrence = _Recurrence(scan, chain, forms, computed, steps)
         scan.after.append((recurrence.run, scan.operands, scan.results))
 

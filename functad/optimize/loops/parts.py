@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from functad.editing.common_subexpressions import atom_key, share_common_subexpressions
 from functad.editing.rewriting import View
 from functad.editing.substitution import Substitution, copied
-from functad.ir import Atom, Eqn, Program, Var, has_effects
+from functad.ir import Atom, Eqn, Program, Var
 from functad.primitives.common import move_axis
 from functad.tracing import eval_program
 from functad.transforms.programs import batch_program
@@ -30,17 +30,28 @@ class Carry:
 
 
 @dataclass
-class LoopBody:
+class Loop:
     """What the body of a loop reads and gives. Passes change the lists.
 
-    consts: pairs (operand, variable of the body). ys: pairs (what the body gives, result).
+    consts: pairs (operand, variable of the body). xs: so, of what is read slice by slice. ys: pairs (what the body
+    gives, result).
     """
 
     origin: Eqn
     consts: list[tuple[Atom, Var]]
     carries: list[Carry]
+    xs: list[tuple[Atom, Var]]
     ys: list[tuple[Atom, Var]]
     eqns: list[Eqn]
+
+    @property
+    def same_operands(self) -> list[Atom]:
+        """The operands, but those that are read slice by slice."""
+        return [*(a for a, _ in self.consts), *(c.init for c in self.carries)]
+
+    @property
+    def operands(self) -> list[Atom]:
+        return [*self.same_operands, *(a for a, _ in self.xs)]
 
     @property
     def given(self) -> list[Atom]:
@@ -57,10 +68,11 @@ class LoopBody:
             carry.given = names.read(carry.given)
         self.ys = [(names.read(a), v) for a, v in self.ys]
 
-    def join(self, other: LoopBody) -> None:
+    def join(self, other: Loop) -> None:
         """Run the steps of another loop, too, whose body has variables of its own."""
         self.consts += other.consts
         self.carries += other.carries
+        self.xs += other.xs
         self.ys += other.ys
         self.eqns += other.eqns
 
@@ -70,16 +82,16 @@ class LoopBody:
 
 
 @dataclass
-class Scan(LoopBody):
+class Scan(Loop):
     """A `scan` equation taken apart.
 
-    xs: pairs (operand, variable of the body). view: the Program around it, rewritten as far as the loop. after: what is
-    computed behind the loop, the last first: a function, its operands, and what its results stand for. simplify: the
-    optimiser, for bodies.
+    view: the Program around it, rewritten as far as the loop. is_linear: whether it computes tangents or cotangents.
+    after: what is computed behind the loop, the last first: a function, its operands, and what its results stand for.
+    simplify: the optimiser, for bodies.
     """
 
-    xs: list[tuple[Atom, Var]]
     view: View
+    is_linear: bool
     after: list[tuple[Computed, Sequence[Atom], Sequence[Var]]] = field(default_factory=list)
     simplify: Simplify = lambda program: program
 
@@ -92,10 +104,6 @@ class Scan(LoopBody):
     def name(self) -> str:
         name: str = self.origin.params["jaxpr"].name
         return name
-
-    @property
-    def operands(self) -> list[Atom]:
-        return [*(a for a, _ in self.consts), *(c.init for c in self.carries), *(a for a, _ in self.xs)]
 
     def body(self) -> Program:
         reads = [*(v for _, v in self.consts), *(c.read for c in self.carries), *(v for _, v in self.xs)]
@@ -112,7 +120,7 @@ class Scan(LoopBody):
         self.eqns = list(body.eqns)
 
     def eqn(self) -> Eqn:
-        numbers = {"num_consts": len(self.consts), "num_carry": len(self.carries)}
+        numbers = {"num_consts": len(self.consts), "num_carry": len(self.carries), "linear": self.is_linear}
         params = {**self.origin.params, "jaxpr": self.body(), **numbers}
         return self.origin.replace(invars=self.operands, outvars=self.results, params=params)
 
@@ -141,18 +149,8 @@ class AllSteps(NamedTuple):
     stacked: list[bool]
 
 
-def take_apart(eqn: Eqn, view: View | None = None, copy: bool = False) -> Scan:
-    """The parts of a `scan` equation, in lists of their own; with variables of their own, too, where asked for."""
-    body: Program = copied(eqn.params["jaxpr"]) if copy else eqn.params["jaxpr"]
-    n, m = eqn.params["num_consts"], eqn.params["num_carry"]
-    pairs = list(zip(eqn.invars, body.invars))
-    carries = [Carry(*pair, *end) for pair, end in zip(pairs[n : n + m], zip(body.outvars, eqn.outvars))]
-    ys = list(zip(body.outvars[m:], eqn.outvars[m:]))
-    return Scan(eqn, pairs[:n], carries, ys, list(body.eqns), pairs[n + m :], view or View(body))
-
-
 @dataclass
-class WhileLoop(LoopBody):
+class WhileLoop(Loop):
     """A `while` equation taken apart.
 
     cond_consts: as consts, of the condition. cond_eqns, goes_on: the condition, of those and of what the body reads.
@@ -161,6 +159,10 @@ class WhileLoop(LoopBody):
     cond_consts: list[tuple[Atom, Var]]
     cond_eqns: list[Eqn]
     goes_on: Atom
+
+    @property
+    def same_operands(self) -> list[Atom]:
+        return [*(a for a, _ in self.cond_consts), *super().same_operands]
 
     def eqn(self) -> Eqn:
         """The equation; what its body computes twice is computed once."""
@@ -174,42 +176,34 @@ class WhileLoop(LoopBody):
             "body_jaxpr": share_common_subexpressions(joined),
             "body_nconsts": len(inside),
         }
-        operands = [*(a for a, _ in (*self.cond_consts, *self.consts)), *(c.init for c in self.carries)]
-        return self.origin.replace(invars=operands, outvars=self.results, params=params)
+        return self.origin.replace(invars=self.operands, outvars=self.results, params=params)
+
+
+def take_apart(eqn: Eqn, view: View | None = None, copy: bool = False) -> Scan:
+    """The parts of a `scan` equation, in lists of their own; with variables of their own, too, where asked for."""
+    body: Program = copied(eqn.params["jaxpr"]) if copy else eqn.params["jaxpr"]
+    lists = _lists(eqn.invars, body, eqn.outvars, eqn.params["num_consts"], eqn.params["num_carry"])
+    return Scan(eqn, *lists, view or View(body), eqn.params["linear"])
 
 
 def take_while_apart(eqn: Eqn) -> WhileLoop:
     """The parts of a `while` equation, in lists of their own, with variables of their own."""
     cond, body = copied(eqn.params["cond_jaxpr"]), copied(eqn.params["body_jaxpr"])
     n, m = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
-    pairs = list(zip(eqn.invars[n:], body.invars))
-    ends = list(zip(body.outvars, eqn.outvars))
-    carries = [Carry(*pair, *end) for pair, end in zip(pairs[m:], ends)]
     names = Substitution(zip(cond.invars[n:], body.invars[m:]))
+    lists = _lists(eqn.invars[n:], body, eqn.outvars, m, len(body.invars) - m)
     cond_consts = list(zip(eqn.invars[:n], cond.invars))
-    goes_on = names.read(cond.outvars[0])
-    return WhileLoop(
-        eqn, pairs[:m], carries, ends[len(carries) :], list(body.eqns), cond_consts, names.within(cond.eqns), goes_on
-    )
+    return WhileLoop(eqn, *lists, cond_consts, names.within(cond.eqns), names.read(cond.outvars[0]))
+
+
+def _lists(operands: Sequence[Atom], body: Program, results: Sequence[Var], n: int, m: int) -> tuple[Any, ...]:
+    """What all loops have, for n constants and m carries."""
+    pairs, ends = list(zip(operands, body.invars)), list(zip(body.outvars, results))
+    carries = [Carry(*pair, *end) for pair, end in zip(pairs[n : n + m], ends)]
+    return pairs[:n], carries, pairs[n + m :], ends[m:], list(body.eqns)
 
 
 def first_of_equal(pairs: Iterable[tuple[Atom, Var]]) -> Substitution:
     """For the variable of each pair that of the first pair with an equal operand."""
     first: dict[Any, Var] = {}
     return Substitution((v, first.setdefault(atom_key(a), v)) for a, v in pairs)
-
-
-def brought_together(eqns: list[Eqn], i: int, j: int, own: Iterable[Atom]) -> tuple[list[Eqn], list[Eqn]] | None:
-    """What comes before equation i and after equation j if they stand side by side.
-
-    None if an operand that the latter has of its `own` waits for the former, or if something has effects.
-    """
-    if any(has_effects(e) for e in eqns[i : j + 1]):
-        return None
-    before, waiting = eqns[:i], set(eqns[i].outvars)
-    after: list[Eqn] = []
-    for eqn in eqns[i + 1 : j]:
-        waits = not waiting.isdisjoint(eqn.invars)
-        waiting.update(eqn.outvars if waits else ())
-        (after if waits else before).append(eqn)
-    return None if not waiting.isdisjoint(own) else (before, [*after, *eqns[j + 1 :]])

@@ -17,6 +17,7 @@ from functad import machine_model
 from functad.dtypes import kind_of
 from functad.primitives.loops.kernel_text import KernelText
 from functad.primitives.loops.text import cast
+from functad.primitives.loops.turning import Matrix, copy_turned
 from functad.system import lapack
 
 _COMPLEX_NAMES = {"orgqr": "ungqr", "syevd": "heevd"}
@@ -70,8 +71,8 @@ class RoutineKernel:
 
     def to_columns(self, source: str, target: str, rows: int, columns: int) -> None:
         """Copy a matrix whose rows lie one behind another to one whose columns do."""
-        with self.text.loop("j", columns), self.text.loop("i", rows):
-            self.text.line(f"{_element(target, f'{rows} * j + i')} = {_element(source, f'{columns} * i + j')}")
+        matrices = [Matrix(*place.split(", "), pitch) for place, pitch in ((source, columns), (target, rows))]
+        copy_turned(self.text, *matrices, rows, columns, self.dtype)
 
     def to_rows(self, source: str, target: str, rows: int, columns: int) -> None:
         self.to_columns(source, target, columns, rows)
@@ -133,11 +134,12 @@ def by_routines(
 
 
 def cholesky(kernel: RoutineKernel, ins: Sequence[Any], outs: Sequence[Any]) -> int:
-    """Rows are columns to Fortran: the lower triangle is the upper one, of Lᵀ."""
+    """Of columns the lower factor: OpenBLAS takes a quarter less time than for the upper one of rows."""
     (n, _), dtype, text = _sizes(ins[0]), cast(kernel.dtype), kernel.text
-    a, out = kernel.given("a", ins[0]), kernel.result("out", outs[0])
-    kernel.copy(a, out, n, n)
-    kernel.call("potrf", "'U'", n, out, n)
+    a, columns, out = kernel.given("a", ins[0]), kernel.scratch("columns", n * n), kernel.result("out", outs[0])
+    kernel.to_columns(a, columns, n, n)
+    kernel.call("potrf", "'L'", n, columns, n)
+    kernel.to_rows(columns, out, n, n)
     with text.loop("i", n):
         with text.loop("j", "i + 1", n):
             text.line(f"{_element(out, f'{n} * i + j')} = {dtype}(0.0)")

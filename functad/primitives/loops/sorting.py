@@ -1,4 +1,4 @@
-"""Kernels that sort: short rows side by side or by counting, long ones digit by digit; and the largest elements.
+"""Kernels that sort: short rows side by side or by counting, others by levels or digits; and the largest elements.
 
 Knows the interface of a target. Whatever is compared is first turned into unsigned integers of the same order, its
 sort keys: a number has one, a complex number three. All sorts are stable.
@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from functad import machine_model
-from functad.config import available_cores
 from functad.dtypes import kind_of
+from functad.options import available_cores
 from functad.primitives.kernels.sorting import sort_values
 from functad.primitives.loops.order import from_key, ordered
 from functad.primitives.loops.sort_keys import Key, SortedRows, index_dtype, keys_of, number_of
+from functad.primitives.loops.sorting_levels import levels_text, sorts_by_levels
 from functad.primitives.loops.sorting_network import sort_side_by_side, sorts_side_by_side
 from functad.primitives.loops.sorting_parts import CarriedAlong, PartedSort, sorts_in_parts
 from functad.primitives.loops.text import cast
@@ -66,6 +67,8 @@ def sort_rule(
         return
     rows = SortedRows(target, ins[0].shape, dimension)
     kernel = _SortingKernel(target, rows)
+    names = kernel.read(ins)
+    keys = [key for name, x in zip(names[:num_keys], ins) for key in keys_of(name, x.dtype)]
     if len(ins) == 1 and kind_of(ins[0].dtype) != "c":
         if sorts_side_by_side(rows):
             _sort_values_side_by_side(target, rows, ins[0], outs[0])
@@ -73,11 +76,12 @@ def sort_rule(
         if not target.on_device and _numpy_is_faster(rows, ins[0].dtype):
             target.call(sort_values, ins, outs)
             return
-        if rows.length > machine_model.COUNTED_ROW:
+        if rows.length > machine_model.COUNTED_ROW and not sorts_by_levels(rows, keys):
             _sort_long_values(kernel, ins[0], outs[0])
             return
-    names = kernel.read(ins)
-    keys = [key for name, x in zip(names[:num_keys], ins) for key in keys_of(name, x.dtype)]
+    if sorts_by_levels(rows, keys):
+        _sort_by_levels(kernel, keys[0], ins[0].dtype, names, outs)
+        return
     _sort_by(kernel, keys, names, outs, rows.length)
 
 
@@ -188,6 +192,47 @@ def _comes_later(count: int) -> str:
     for k in reversed(range(count)):
         text = f"((pivot{k} < key{k}[row + j]) | ((pivot{k} == key{k}[row + j]) & {text}))"
     return text
+
+
+# --- rows of middle length: by levels -------------------------------------------------------------------------
+
+
+def _sort_by_levels(
+    kernel: _SortingKernel, key: Key, dtype: np.dtype, names: Sequence[str], outs: Sequence[Any]
+) -> None:
+    rows, m = kernel.rows, kernel.rows.length
+    for k, out in enumerate(outs):
+        kernel.write(f"out{k}", out)
+    kernel.scratch("levels", m, np.int32)
+    kernel.scratch("counts_of_levels", m, np.int32)
+    kernel.scratch("pairs", m + 1, np.uint64)
+    kernel.lines = levels_text(rows, key, dtype, _pairs_by_digits(kernel, key))
+    kernel.add(f"""
+for j in range({m}):
+    place = i64(pairs[row + 1 + j] & u64({2**32 - 1}))""")
+    kernel.lines += [
+        f"    out{k}[{rows.at('base', 'j')}] = {name}[{rows.at('base', 'place')}]" for k, name in enumerate(names)
+    ]
+    kernel.emit("sort_levels", 16 * rows.count * m)
+
+
+def _pairs_by_digits(kernel: _SortingKernel, key: Key) -> list[str]:
+    """The lines that fill `pairs` by sorting digit by digit."""
+    m, digits = kernel.rows.length, _Digits(key.word, kernel.rows.length)
+    total = digits.passes * digits.values
+    kernel.scratch("counts", total, index_dtype(m))
+    kernel.scratch("order", 2 * m, index_dtype(m))
+    kernel.scratch("keys", 2 * m, key.word)
+    kernel.add(f"""
+source = {2 * m} * group
+other = source + {m}
+for j in range({m}):
+    order[source + j] = j""")
+    _add_digit_sort(kernel, digits, key.of(kernel.rows.at("base", "j")), total, keys="keys", order="order")
+    kernel.add(f"""
+for j in range({m}):
+    pairs[row + 1 + j] = (u64(keys[source + j]) << u64(32)) | u64(order[source + j])""")
+    return kernel.lines
 
 
 # --- long rows: by NumPy, or digit by digit ----------------------------------------------------------------------

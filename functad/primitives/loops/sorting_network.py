@@ -7,6 +7,8 @@ between them must be put right afterwards.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from functad.dtypes import kind_of
 from functad.primitives.loops.kernel_text import KernelText
 from functad.primitives.loops.sort_keys import Key, SortedRows, number_of
 from functad.primitives.loops.text import cast
+from functad.primitives.loops.turning import Matrix, copy_turned
 
 
 def sorts_side_by_side(rows: SortedRows) -> bool:
@@ -25,7 +28,7 @@ def sorts_side_by_side(rows: SortedRows) -> bool:
 
 def sort_side_by_side(target: Any, rows: SortedRows, key: Key, x: Any, out: Any, afterwards: str = "") -> None:
     """Sort rows of x, real numbers, by their key; then run `afterwards` for each row r, which begins at base."""
-    m, full = rows.length, machine_model.NETWORK_BYTES // key.word.itemsize
+    m, together, full = rows.length, machine_model.SQUARE_SIDES[-1], machine_model.NETWORK_BYTES // key.word.itemsize
     fits = m * machine_model.NETWORK_BYTES <= machine_model.FIRST_CACHE
     lanes = 1 if target.on_device else full if fits and rows.count >= full else full // 2
     blocks = -(-rows.count // lanes)
@@ -40,13 +43,13 @@ def sort_side_by_side(target: Any, rows: SortedRows, key: Key, x: Any, out: Any,
         text.line(f"keys_row = {m * lanes} * group")
         with text.loop("block", f"{in_group} * group", f"minimum({in_group} * group + {in_group}, {blocks})"):
             text.line(f"first = {lanes} * block", f"last = minimum(first + {lanes}, {rows.count})")
-            with text.loop("lane", lanes):
-                # Where there are no more rows, the last one is sorted again.
-                text.line("r = minimum(first + lane, last - 1)", f"base = {rows.base(m)}")
-                with text.loop("j", m):
-                    element = f"{key.pointer}[{rows.at('base', 'j')}]"
-                    word = f"bits({element})" if is_float else key.text.format(element)
-                    text.line(f"keys[keys_row + {lanes} * j + lane] = {word}")
+            word = "bits({0})" if is_float else key.text
+            loaded = word.format(f"{key.pointer}[{rows.at('base', 'j')}]")
+            in_rows, in_lanes = Matrix(key.pointer, f"{m} * row", m), Matrix("keys", "lane", lanes)
+            with _each_row(text, rows, lambda: copy_turned(text, in_rows, in_lanes, together, m, x.dtype, word)):
+                text.line(f"keys[lane + {lanes} * j] = {loaded}")
+            with text.loop("j", m), text.loop("lane", "last - first", lanes):
+                text.line(f"keys[keys_row + {lanes} * j + lane] = {cast(key.word)}(0)")  # where there are no more rows
             if is_float:
                 with text.loop("at", "keys_row", f"keys_row + {m * lanes}"):
                     text.line(f"number = {float_of}(keys[at])", f"keys[at] = {key.text.format('number')}")
@@ -60,18 +63,38 @@ def sort_side_by_side(target: Any, rows: SortedRows, key: Key, x: Any, out: Any,
             if is_float:
                 with text.loop("at", "keys_row", f"keys_row + {m * lanes}"):
                     text.line("key = keys[at]", f"keys[at] = bits({number_of('key', x.dtype)})")
-            with text.loop("r", "first", "last"):
-                text.line(f"base = {rows.base(m)}", "lane = r - first")
-                with text.loop("j", m):
-                    text.line(f"key = keys[keys_row + {lanes} * j + lane]")
-                    number = f"{float_of}(key)" if is_float else number_of("key", x.dtype)
-                    text.line(f"out[{rows.at('base', 'j')}] = {number}")
-                text.line(*afterwards.strip("\n").split("\n"))
+            number = f"{float_of}({{0}})" if is_float else number_of("{0}", x.dtype)
+            in_rows, stored = Matrix("out", f"{m} * row", m), number.format(f"keys[lane + {lanes} * j]")
+            with _each_row(text, rows, lambda: copy_turned(text, in_lanes, in_rows, m, together, key.word, number)):
+                text.line(f"out[{rows.at('base', 'j')}] = {stored}")
+            if afterwards:
+                with text.loop("r", "first", "last"):
+                    text.line(f"base = {rows.base(m)}", *afterwards.strip("\n").split("\n"))
     scratch = target.scratch((groups, m * lanes), key.word)
     buffers = {key.pointer: (x, "r"), "out": (out, "w"), "keys": (scratch, "w")}
     buffers |= {name: (b, "r") for name, b in pairs.items()}
     moved = 2 * x.size * x.dtype.itemsize
     target.kernel("sort_network", str(text), buffers, groups, flops=2 * rows.count * count, bytes=moved)
+
+
+@contextmanager
+def _each_row(text: KernelText, rows: SortedRows, squares: Callable[[], None]) -> Iterator[None]:
+    """The loops around what is done to each element j of each row r from `first` to `last`, whose keys are at `lane`.
+
+    squares: writes what does so for as many rows, from `row` on, as squares have; where rows lie one behind another, it
+        comes first, as long as there are so many.
+    """
+    together = machine_model.SQUARE_SIDES[-1]
+    text.line("row = first")
+    if rows.stride == 1 and not rows.on_device:
+        with text.block(f"while row + {together} <= last:"):
+            text.line("lane = keys_row + row - first")
+            squares()
+            text.line(f"row = row + {together}")
+    with text.loop("r", "row", "last"):
+        text.line(f"base = {rows.base(rows.length)}", "lane = keys_row + r - first")
+        with text.loop("j", rows.length):
+            yield
 
 
 def pairs_text(m: int) -> str:
@@ -86,13 +109,14 @@ def pairs_text(m: int) -> str:
         with text.block(f"while part < {m}:"):
             text.line("distance = part")
             with text.block("while distance > 0:"):
-                text.line("j = distance % part")
+                text.line("j = distance & (part - 1)")
                 with text.block(f"while j < {m} - distance:"):
-                    with (
-                        text.loop("i", "j", f"j + minimum(distance, {m} - j - distance)"),
-                        text.block("if (i ^ (i + distance)) < 2 * part:"),
-                    ):
-                        text.line("firsts[pair] = i", "seconds[pair] = i + distance", "pair = pair + 1")
+                    # All of the run lies in runs of `part` that are merged, or none of it.
+                    with text.block("if (j ^ (j + distance)) < 2 * part:"):
+                        text.line(f"run = minimum(distance, {m} - j - distance)")
+                        with text.loop("i", "run"):
+                            text.line("firsts[pair + i] = j + i", "seconds[pair + i] = j + distance + i")
+                        text.line("pair = pair + run")
                     text.line("j = j + 2 * distance")
                 text.line("distance = distance // 2")
             text.line("part = 2 * part")

@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from functad import dtypes
 from functad import numpy as jnp
 from functad.array import Array
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
+from functad.numpy.promotion import promote_args_inexact
 
 # --- of blocks and vectors ----------------------------------------------------------------------------------
 
@@ -153,6 +155,65 @@ def fiedler(a: Any) -> Array:
     return jnp.abs(x[..., None] - x[..., None, :])
 
 
+def convolution_matrix(a: Any, n: int, mode: str = "full") -> Array:
+    """The matrix A of n columns with `A @ v` equal to `numpy.convolve(a, v, mode)`.
+
+    Args:
+        a: array of shape (..., m), m ≥ 1.
+        n: how many elements v has, at least 1.
+        mode: "full", with m + n − 1 rows; "same", the middle max(m, n) of them; or "valid", those that see all of the
+            shorter operand.
+
+    >>> import functad.numpy as jnp, functad.scipy.linalg
+    >>> functad.scipy.linalg.convolution_matrix(jnp.array([1, 2]), 2)
+    Array([[1, 0],
+           [2, 1],
+           [0, 2]], dtype=int32)
+    """
+    x = _vector("convolution_matrix", a)
+    size = x.shape[-1]
+    if size < 1 or n < 1:
+        raise ArgumentError(f"linalg.convolution_matrix: a of shape {x.shape} and n={n} must have an element at least")
+    if mode not in ("full", "same", "valid"):
+        raise ArgumentError(f'linalg.convolution_matrix: mode={mode!r} must be "full", "same" or "valid"')
+    batch = [(0, 0)] * (x.ndim - 1)
+    column = jnp.pad(x, [*batch, (0, n - 1)])
+    full = toeplitz(column, jnp.pad(x[..., :1], [*batch, (0, n - 1)]))
+    short, long = min(size, n), max(size, n)
+    if mode == "same":
+        return full[..., (short - 1) // 2 : (short - 1) // 2 + long, :]
+    return full if mode == "full" else full[..., short - 1 : long, :]
+
+
+def fiedler_companion(a: Any) -> Array:
+    """A matrix of five diagonals whose eigenvalues are the roots of a polynomial.
+
+    Args:
+        a: the coefficients, of shape (..., n), that of the highest power first, which is not 0.
+
+    >>> import functad.numpy as jnp, functad.scipy.linalg
+    >>> functad.scipy.linalg.fiedler_companion(jnp.array([1., -16., 86., -176., 105.]))
+    Array([[  16.,  -86.,    1.,    0.],
+           [   1.,    0.,    0.,    0.],
+           [   0.,  176.,    0., -105.],
+           [   0.,    1.,    0.,    0.]], dtype=float32)
+    """
+    (x,) = promote_args_inexact("fiedler_companion", _vector("fiedler_companion", a))
+    if not x.shape[-1]:
+        raise ArgumentError("linalg.fiedler_companion: a polynomial has a coefficient at least, but a has none")
+    n = x.shape[-1] - 1
+    lower = x[..., :1]
+    table = jnp.concatenate([jnp.zeros_like(lower), jnp.ones_like(lower), -x[..., 1:] / lower], axis=-1)
+    which = np.zeros((n, n), np.int32)  # 0 and 1 are themselves, k + 1 is the k-th coefficient over the first one
+    which[:1, :1] = 2
+    for i in range(n - 1):
+        which[(i, i + 1) if i % 2 == 0 else (i + 1, i)] = i + 3
+    for i in range(n - 2):
+        which[(i, i + 2) if i % 2 == 0 else (i + 2, i)] = 1
+    which[1:2, :1] = 1
+    return table[..., which]
+
+
 # --- of a size alone ----------------------------------------------------------------------------------------
 
 
@@ -163,7 +224,7 @@ def hilbert(n: int) -> Array:
     >>> functad.scipy.linalg.hilbert(1)
     Array([[1.]], dtype=float32)
     """
-    places = jnp.arange(n, dtype=jnp.float32)
+    places = jnp.arange(n, dtype=dtypes.default_float_dtype())
     return 1 / (places[:, None] + places[None] + 1)
 
 
@@ -183,6 +244,40 @@ def pascal(n: int, kind: str | None = None) -> Array:
     return jnp.asarray(found.astype(np.float32))
 
 
+def invpascal(n: int, kind: str | None = None) -> Array:
+    """The inverse of `pascal(n, kind)`, whose elements are integers, too.
+
+    >>> import functad.scipy.linalg
+    >>> functad.scipy.linalg.invpascal(3, "lower")
+    Array([[ 1.,  0.,  0.],
+           [-1.,  1.,  0.],
+           [ 1., -2.,  1.]], dtype=float32)
+    """
+    if kind not in (None, "symmetric", "lower", "upper"):
+        raise ArgumentError(f'linalg.invpascal: kind={kind!r} must be "symmetric", "lower" or "upper"')
+    lower = np.array([[(-1) ** (i - j) * math.comb(i, j) if j <= i else 0 for j in range(n)] for i in range(n)], object)
+    lower = lower.reshape(n, n)
+    found = lower if kind == "lower" else lower.T if kind == "upper" else lower.T @ lower
+    return jnp.asarray(found.astype(dtypes.default_float_dtype()))
+
+
+def invhilbert(n: int) -> Array:
+    """The inverse of `hilbert(n)`, whose elements are integers; floats do not have those of large n.
+
+    >>> import functad.scipy.linalg
+    >>> functad.scipy.linalg.invhilbert(2)
+    Array([[ 4., -6.],
+           [-6., 12.]], dtype=float32)
+    """
+    found = np.array([[_of_inverse_hilbert(n, i, j) for j in range(n)] for i in range(n)], object).reshape(n, n)
+    return jnp.asarray(found.astype(dtypes.default_float_dtype()))
+
+
+def _of_inverse_hilbert(n: int, i: int, j: int) -> int:
+    outside = math.comb(n + i, n - j - 1) * math.comb(n + j, n - i - 1)
+    return (-1) ** (i + j) * (i + j + 1) * outside * math.comb(i + j, i) ** 2
+
+
 def helmert(n: int, full: bool = False) -> Array:
     """The (n - 1) x n matrix with orthonormal rows that are orthogonal to ones; with `full` that row is the first.
 
@@ -196,7 +291,7 @@ def helmert(n: int, full: bool = False) -> Array:
     length = np.sqrt(np.maximum(row * (row + 1.0), 1.0))
     found = np.where(column < row, 1.0, np.where(column == row, -row, 0.0)) / length
     found[0] = 1 / np.sqrt(n)
-    return jnp.asarray(found[0 if full else 1 :].astype(np.float32))
+    return jnp.asarray(found[0 if full else 1 :].astype(dtypes.default_float_dtype()))
 
 
 def hadamard(n: int, dtype: Any = int) -> Array:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from functad.absent import absent
 from functad.nn.functions import logsumexp
 from functad.scipy.special.bessel import bessel_jn, i0, i0e, i1, i1e
+from functad.scipy.special.box_cox import boxcox, boxcox1p
 from functad.scipy.special.entropies import (
     entr,
     expit,
@@ -20,11 +21,13 @@ from functad.scipy.special.entropies import (
     xlogy,
 )
 from functad.scipy.special.exponential_integrals import exp1, expi, expn, sici
+from functad.scipy.special.faddeeva import dawsn, wofz
 from functad.scipy.special.gammas import (
     bernoulli,
     beta,
     betainc,
     betaln,
+    comb,
     digamma,
     factorial,
     gamma,
@@ -50,6 +53,10 @@ __all__ = [
     "beta",
     "betainc",
     "betaln",
+    "boxcox",
+    "boxcox1p",
+    "comb",
+    "dawsn",
     "digamma",
     "entr",
     "erf",
@@ -92,6 +99,7 @@ __all__ = [
     "softmax",
     "spence",
     "sph_harm_y",
+    "wofz",
     "xlog1py",
     "xlogy",
     "zeta",

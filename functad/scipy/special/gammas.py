@@ -96,6 +96,38 @@ def _beta(a: Any, b: Any) -> Any:
     return jnp.where((log_size == jnp.inf) | jnp.isnan(sign), 1.0, sign) * jnp.exp(log_size)
 
 
+def comb(N: Any, k: Any, *, repetition: bool = False) -> Array:  # noqa: N803
+    """How many ways there are to take k of N things: N! / (k! (N − k)!), element-wise, also between integers.
+
+    Args:
+        N, k: numbers; where one is negative there is no way, nor where k > N.
+        repetition: whether a thing may be taken more than once.
+
+    >>> comb(5, 2)
+    Array(10., dtype=float32, weak_type=True)
+    >>> comb(5, 2, repetition=True)
+    Array(15., dtype=float32, weak_type=True)
+    """
+    return in_float64("comb", _multisets if repetition else _subsets, N, k, stays_weak=True)
+
+
+def _subsets(n: Any, k: Any) -> Any:
+    possible = (n >= 0) & (k >= 0) & (k <= n)
+    total, taken = jnp.where(possible, n, 1.0), jnp.where(possible, k, 0.0)
+    # N! / (k! (N − k)!) = 1 / ((N + 1) B(N − k + 1, k + 1)), an integer where N and k are.
+    found = jnp.exp(-gamma_ratios.log_beta(total - taken + 1, taken + 1)) / (total + 1)
+    integral = (total == jnp.rint(total)) & (taken == jnp.rint(taken))
+    found = found + jnp.where(integral, el.stop_gradient(jnp.rint(found) - found), 0.0)
+    return jnp.where(jnp.isnan(n + k), jnp.nan, jnp.where(possible, found, 0.0))
+
+
+def _multisets(n: Any, k: Any) -> Any:
+    possible = (n >= 0) & (k >= 0)
+    none = possible & (k == 0)
+    found = _subsets(jnp.where(none, 0.0, n + k - 1), k)
+    return jnp.where(jnp.isnan(n + k) | possible, found, 0.0)
+
+
 def poch(z: Any, m: Any) -> Array:
     """Γ(z + m) / Γ(z), the Pochhammer symbol, element-wise; also where z is a pole, as the limit.
 

@@ -265,7 +265,30 @@ def test_compiled_sort_of_rows_side_by_side(dtype):
         rng.random((70, 90)) < 0.5, random_array(rng, (70, 90), dtype), (9 * rng.normal(size=(70, 90))).astype(dtype)
     )
     check_loops(registry["sort"], [x], sort_params(1), compiled=True)
-    assert "def sort_network" in str(functad.jit(functad.numpy.sort).lower(x).kernels)
+    text = str(functad.jit(functad.numpy.sort).lower(x).kernels)
+    assert "def sort_network" in text
+    assert "transposed_8" in text  # rows come into lanes, or back, through registers
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "uint8"])
+def test_sort_by_levels(dtype, monkeypatch):
+    """Rows that spread out, that lie together but for a few numbers, that are equal, and that hold no finite number."""
+    monkeypatch.setattr(machine_model, "COUNTED_ROW", 4)
+    rng = np.random.default_rng(17)
+    spread = 40 * rng.normal(size=60)
+    for row in (spread, np.where(spread > 90, 200, spread / 400), 0 * spread, -np.inf + np.abs(spread)):
+        with np.errstate(invalid="ignore"):
+            x = row.astype(dtype)
+        for operands in ([x], [x, np.arange(60, dtype=np.int32)], [x.reshape(30, 2), x.reshape(30, 2)]):
+            check_loops(registry["sort"], operands, sort_params(0))
+    assert "def sort_levels" in str(functad.jit(jnp.argsort).lower(x).kernels)
+
+
+def test_compiled_sort_by_levels_gives_up_where_numbers_lie_together():
+    rng = np.random.default_rng(18)
+    for x in (rng.normal(size=3_000), rng.standard_cauchy(3_000) ** 3, np.zeros(3_000)):
+        x = x.astype(np.float32)
+        np.testing.assert_array_equal(functad.jit(jnp.argsort)(x), np.argsort(x, kind="stable"))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int64", "float16"])

@@ -6,6 +6,7 @@ The simulator has two devices. What is compared with is the CPU.
 from __future__ import annotations
 
 import copy
+import itertools
 import pickle
 import threading
 from collections.abc import Callable
@@ -45,9 +46,11 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
 class Transfers:
     """Counts what is copied from a device while it is entered."""
 
+    def __init__(self, number: int = 0) -> None:
+        self._driver = gpu(number).driver
+
     def __enter__(self) -> Transfers:
         self.count = 0
-        self._driver = gpu().driver
         download = self._driver.download
 
         def counted(array: Any, address: int) -> None:
@@ -68,9 +71,9 @@ class Started:
         self.kernels = 0
         self._start = SimulatedRun.start
 
-        def counted(run: SimulatedRun, addresses: Any) -> None:
+        def counted(run: SimulatedRun, *how: Any) -> None:
             self.kernels += 1
-            self._start(run, addresses)
+            self._start(run, *how)
 
         SimulatedRun.start = counted  # type: ignore[method-assign]
         return self
@@ -193,6 +196,49 @@ def check_mixing() -> None:
     assert closed(X).device is gpu(1) and "closes over" in raised(DeviceError, lambda: closed(x))
 
 
+def check_where_committed_arrays_are_used() -> None:
+    """Every operand, in every order, un-jitted, jitted (the first call, and the short way) and compiled before."""
+    host, free = functad.devices("cpu")[0], jnp.asarray(X)
+    operands = {
+        "gpu": lambda: on_gpu(X), "other gpu": lambda: on_gpu(X, 1),
+        "put on the CPU": lambda: functad.device_put(X, host),
+        "of one put there": lambda: functad.device_put(X, host)[:, ::-1] * 2,
+        "free": lambda: free, "new": lambda: jnp.asarray(X), "NumPy's": lambda: X,
+    }  # fmt: skip
+    fixed = {"gpu": gpu(), "other gpu": gpu(1), "put on the CPU": host, "of one put there": host}
+
+    def add(a: Any, b: Any) -> Any:
+        return a + b
+
+    with functad.config.context(default_backend="cpu"):
+        for default in (None, gpu()):
+            with functad.default_device(default):
+                jitted = functad.jit(add)
+                compiled = functad.jit(add).lower(X, X).compile()
+                for (one, first), (other, second) in itertools.product(operands.items(), operands.items()):
+                    a, b = first(), second()
+                    places = {fixed[name] for name in (one, other) if name in fixed} or {default or host}
+                    for call in (add, jitted, jitted, compiled) if one != "NumPy's" else (jitted,):
+                        where = f"{one} + {other}, {default}"
+                        if len(places) > 1:
+                            message = raised(DeviceError, partial(call, a, b))
+                            assert message.count("functad.device_put(x, functad.devices(") == 2, where
+                        elif call is not compiled or host in places or "gpu" in one + other:
+                            result = call(a, b)
+                            assert result.device in places, where
+                            assert result.committed or not {one, other} & fixed.keys(), where
+                            assert np.array_equal(result, np.asarray(a) + np.asarray(b)), where
+    here = functad.device_put(X, host)
+    assert here is functad.device_put(here, host) and not jnp.asarray(X).committed
+    gradient = functad.grad(lambda x: (x**2).sum())(here)
+    for result in (here.T, here[0], here.astype(np.int32), jnp.zeros_like(here), gradient):
+        assert result.committed
+    closed = functad.jit(lambda x: x * here)
+    assert closed(X).committed and "closes over" in raised(DeviceError, lambda: closed(on_gpu(X)))
+    assert functad.jit(lambda x: x + 1, device="cpu")(on_gpu(X)).committed
+    assert functad.jit(lambda x: x + 1, device=gpu(1))(here).device is gpu(1)
+
+
 def check_where_functions_run() -> None:
     f = functad.jit(lambda x: x + 1, device=gpu(1))
     assert [f(x).device for x in (X, jnp.asarray(X), on_gpu(X), on_gpu(X, 1))] == [gpu(1)] * 4
@@ -206,6 +252,9 @@ def check_where_functions_run() -> None:
         with Started() as started:
             for f, x in ((here, X), (here, on_gpu(X)), (here.lower(X).compile(), X)):
                 assert f(x).device is functad.devices("cpu")[0] and not started.kernels
+    with functad.default_device(gpu(1)), Transfers(1) as transfers:
+        (jnp.ones(3) + 1).sum()
+        assert not transfers.count
     with functad.default_device(gpu(1)):
         made = [jnp.ones(2), jnp.asarray([1, 2]), jnp.arange(3.0), random.key(0), random.normal(random.key(0), (2,))]
         assert [x.device for x in made] == [gpu(1)] * 5

@@ -133,6 +133,31 @@ def check_what_is_carried() -> None:
     run(together)
 
 
+def check_four_elements_at_a_time() -> None:
+    """Loads and stores of neighbours, beside what is read elsewhere, of all dtypes, in place, and what does not fit."""
+    small = {"CUDA_VECTOR_POINTS": 1, "CUDA_FEWEST_ROWS": 1, "CUDA_FEW_POINTS": 64}
+    with changed(small):
+        for dtype in ("float16", "float32", "float64", "int8", "int64"):
+            x, y = numbers(dtype, 3, 16).astype(dtype), numbers(dtype, 16, 3).astype(dtype)
+            for fun in (
+                lambda x, y: x * 2 + x[0],
+                lambda x, y: x + y.T,  # each element of y by itself
+                lambda x, y: (x[:, 4:12] - x[:, 8:], x[:, 1:9] * 2, x[:, ::2] + 1),  # on a round place, and beside it
+                lambda x, y: (x.reshape(12, 4) + y.reshape(12, 4), x > 0),
+                lambda x, y: (x.sum(1), (x * x).max(1), x.reshape(-1).sum()),
+                lambda x, y: x[jnp.array([2, 0])] + jnp.take(x[1], jnp.arange(16) // 2),
+            ):
+                agree(fun, x, y)
+        x = numbers("float32", 4, 32).astype(np.float32)
+        for fun in (softmax, functad.grad(lambda x: (softmax(x) ** 2).sum()), lambda x: layer_norm(x, x[0], x[1])):
+            agree(fun, x)
+        step = functad.jit(lambda x: x * 0.5 + 1, donate_argnums=0, backend="cuda")
+        text = str(step.lower(x).kernels)
+        assert text.count("load4(") == text.count("store4(") == 1 and "i_by_four < 32" in text, text
+        odd = functad.jit(lambda x: x * 0.5 + 1, backend="cuda").lower(x[:3, :5])
+        assert "load4" not in str(odd.kernels)
+
+
 def check_products() -> None:
     """Layouts, batches, scalings and sums with what is there already."""
     a, b, c = (numbers("float32", *s).astype(np.float32) for s in ((3, 5), (5, 4), (3, 4)))
@@ -259,6 +284,25 @@ def check_loops() -> None:
                     agree(chosen, A_LOOP[2], np.int32(k))
     agree(functad.vmap(chosen), A_LOOP, np.int32([0, 1, 2, 1]))
     agree(lambda x: lax.scan(lambda c, r: (c + r, c), x[0], x[:0]), A_LOOP)
+
+
+def check_loops_that_come_again() -> None:
+    """Replayed as parts of a graph; behind it, and in a loop that asks Python, pointers are where they were."""
+
+    def between(x: Any) -> Any:
+        carry, _ = lax.scan(lambda c, row: ((c[1] + row, c[0] * 0.5), None), (x[0], x[1]), x)
+        more = lax.while_loop(lambda c: c[0].sum() < 40, lambda c: (c[0] + 9, recurrence(x + c[0])[0]), carry)
+        return lax.scan(lambda c, row: (more[1] + c * row, c), more[0], x)
+
+    driver = functad.devices("cuda")[0].driver
+    with changed({"UNROLLED_STEPS": 0, "CUDA_SMALL_STEP": 0.0}):
+        expected = functad.jit(between, backend="interpreter")(A_LOOP)
+        x, jitted = functad.device_put(A_LOOP, "cuda"), functad.jit(between)
+        graphs = len(driver._graphs)
+        for k in range(4):
+            for e, g in zip(*map(functad.tree_util.tree_leaves, (expected, jitted(x))), strict=True):
+                compare(np.asarray(e), np.asarray(g), f"call {k}")
+        assert len(driver._graphs) >= graphs + 3
 
 
 def check_derivatives_of_loops() -> None:

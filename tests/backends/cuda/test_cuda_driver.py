@@ -9,6 +9,8 @@ import ctypes
 import gc
 import importlib
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
@@ -20,6 +22,7 @@ from fake_cuda import FakeCuda
 
 import functad
 import functad.numpy as jnp
+from functad import lax, nn
 from functad.backends.cuda import device as device_module
 from functad.backends.cuda import driver as cuda_driver
 from functad.backends.cuda import exchange
@@ -32,6 +35,8 @@ from functad.backends.cuda.pool import rounded
 from functad.cli import doctor
 from functad.errors import CompilationError, DeviceError, DeviceFaultError, TooLargeError
 from functad.ir import Aval
+from functad.optimize.pipeline import simplify
+from functad.options import JIT_OPTIONS
 from functad.tracing import trace_to_program
 
 F32 = np.dtype(np.float32)
@@ -40,8 +45,9 @@ F32 = np.dtype(np.float32)
 class FakeCompiler:
     """Machine code that says how many parameters it takes: seven for an array, two for a complex number."""
 
-    def __init__(self) -> None:
+    def __init__(self, blas: str | None = None) -> None:
         self.compiled: list[Any] = []
+        self.blas = blas  # the path of cuBLAS, or of what stands for it
 
     def machine_code(self, launch: Any, capability: tuple[int, int]) -> tuple[bytes, str]:
         self.compiled.append((launch.kernel.name, capability))
@@ -51,9 +57,12 @@ class FakeCompiler:
     def ptx(self, function: Any, arguments: Any, capability: tuple[int, int], fused: bool) -> str:
         return f".target sm_{capability[0]}{capability[1]}"
 
+    def found_library(self, pattern: str) -> str | None:
+        return self.blas
 
-def device_of(fake: FakeCuda, number: int = 0) -> CudaDevice:
-    return CudaDevice(number, CudaDriver(fake, number, FakeCompiler()))
+
+def device_of(fake: FakeCuda, number: int = 0, blas: str | None = None) -> CudaDevice:
+    return CudaDevice(number, CudaDriver(fake, number, FakeCompiler(blas)))
 
 
 def executable(fun: Any, *avals: Aval, donated: tuple[bool, ...] = ()) -> cuda_backend.CudaExecutable:
@@ -153,7 +162,79 @@ def test_a_step_that_comes_again_is_replayed_as_one_graph() -> None:
     assert starts == [(launches, 0), (launches, 1), (0, 1), (0, 1)]  # as it stands, recorded, replayed
     assert len(set(fake.replays)) == 1 and len(fake.launches) == 4 * launches
     assert fake.launches[-launches:] == fake.launches[:launches]
-    assert fake.calls == ["cuCtxSetCurrent", "cuGraphLaunch"]
+    assert fake.calls == ["cuCtxGetCurrent", "cuGraphLaunch"]
+
+
+def test_the_context_of_other_libraries_is_current_again_after_each_call() -> None:
+    fake = FakeCuda(devices=2)
+    one, other = device_of(fake), device_of(fake, 1)
+    own, foreign = one.driver._context, other.driver._context
+    assert fake.context == own  # GPU 0's, which CUDA's runtime library chooses by itself
+    step = executable(lambda x: [jnp.cumsum(jnp.sin(x))], X)
+    for before, after in ((None, own), (own, own), (foreign, foreign)):
+        fake.context = before
+        x = one.put(np.ones(6, F32))
+        assert fake.context == after
+        for _ in range(3):  # as it stands, recorded, replayed
+            fake.context = before
+            (result,) = step.on_device([x], one)
+            assert fake.context == after
+            del result
+        fake.context = before
+        one.synchronize()
+        assert fake.context == after
+    fake.context = None
+    step.on_device([np.ones(6, F32)], other)
+    assert fake.context is None
+    fake.context = own
+    fake.next_code("cuLaunchKernel", 701)
+    with pytest.raises(DeviceFaultError):
+        step.on_device([np.ones(6, F32)], other)
+    assert fake.context == own
+
+
+def starts_of_calls(fake: FakeCuda, fun: Any, *avals: Aval) -> tuple[list[tuple[int, int]], list[Any]]:
+    """Of each of four calls how many kernels, and graphs, are started; and what kernels are given in each."""
+    device = device_of(fake)
+    step = cuda_backend.CudaExecutable(simplify(trace_to_program(fun, avals)))
+    args = [device.put(np.ones(a.shape, a.dtype)) for a in avals]
+    starts, launches = [], []
+    for _ in range(4):
+        fake.calls.clear()
+        fake.launches.clear()
+        step.on_device(args, device)
+        starts.append((fake.calls.count("cuLaunchKernel"), fake.calls.count("cuGraphLaunch")))
+        launches.append(list(fake.launches))
+    return starts, launches
+
+
+def attention(x: Any) -> Any:
+    return [nn.dot_product_attention(x, x, x, is_causal=True)]
+
+
+def running_products(x: Any) -> Any:
+    carry, ys = lax.scan(lambda c, row: (jnp.cumsum(c) @ jnp.ones((64, 64), F32) + row, c), x[0], x)
+    return [jnp.cumsum(carry), ys]
+
+
+def test_loops_of_known_length_are_parts_of_the_graph() -> None:
+    """Attention in blocks, forward and backward, and a loop whose pointers are read behind it."""
+    backward = functad.grad(lambda x: attention(x)[0].sum())
+    long, wide = Aval((1, 2100, 1, 8), F32), Aval((64, 64), F32)
+    for fun, aval in ((attention, long), (lambda x: [backward(x)], long), (running_products, wide)):
+        starts, launches = starts_of_calls(FakeCuda(memory=1 << 28), fun, aval)
+        count = starts[0][0]
+        assert starts == [(count, 0), (count, 1), (0, 1), (0, 1)] and count > 100
+        assert launches[1] == launches[0] == launches[2] == launches[3]
+
+
+def test_loops_that_a_graph_cannot_take_are_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = Aval((64, 64), F32)
+    whole, launches = starts_of_calls(FakeCuda(memory=1 << 28), running_products, x)
+    monkeypatch.setattr("functad.machine_model.CUDA_GRAPH_NODES", 10)
+    parts, again = starts_of_calls(FakeCuda(memory=1 << 28), running_products, x)
+    assert parts[0] == parts[3] == whole[0]
+    assert [launch["entry"] for launch in launches[3]] == [launch["entry"] for launch in again[3]]
 
 
 def test_what_another_thread_starts_while_a_graph_is_recorded_is_no_part_of_it() -> None:
@@ -194,7 +275,7 @@ def test_graphs_of_many_addresses_do_not_pile_up(monkeypatch: pytest.MonkeyPatch
         kept.append(device.put(np.ones(6, F32)))
         for _ in range(2):
             step.on_device([kept[-1]], device)  # where its result lay, the next one lies
-    assert all(len(row.graphs) <= 2 for row in step.placed(device).rows) and "cuGraphExecDestroy" in fake.calls
+    assert all(len(part.graphs) <= 2 for part in step.placed(device)._plan) and "cuGraphExecDestroy" in fake.calls
 
 
 def test_graphs_go_with_their_function() -> None:
@@ -313,6 +394,108 @@ def test_sizes_of_pieces_waste_little() -> None:
         assert rounded(rounded(nbytes)) == rounded(nbytes)
 
 
+# --- cuBLAS ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def blas(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A library with cuBLAS's functions, which multiplies on the host, where the stand-in's memory is."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler for what stands for cuBLAS")
+    path = tmp_path_factory.mktemp("cublas") / "libcublas.so.12"
+    source = Path(__file__).with_name("fake_cublas.c")
+    subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", str(path), str(source)], check=True)
+    return str(path)
+
+
+def streams_of_products(path: str) -> list[int]:
+    """In which stream each product so far was asked for."""
+    library = ctypes.CDLL(path)
+    streams = (ctypes.c_size_t * 1000).in_dll(library, "streams")
+    return list(streams)[: ctypes.c_int.in_dll(library, "products").value]
+
+
+PRODUCTS: dict[str, tuple[Any, tuple[int, ...], tuple[int, ...]]] = {
+    "plain": (lambda x, y: x @ y, (3, 5), (5, 4)),
+    "left transposed": (lambda x, y: x.T @ y, (5, 3), (5, 4)),
+    "right transposed": (lambda x, y: x @ y.T, (3, 5), (4, 5)),
+    "both transposed": (lambda x, y: x.T @ y.T, (5, 3), (4, 5)),
+    "part of an array": (lambda x, y: x[1:, :3] @ y[2:], (3, 5), (5, 4)),
+    "scaled": (lambda x, y: -0.5 * (x @ y), (3, 5), (5, 4)),
+    "batch": (lambda x, y: x @ y, (2, 3, 5), (2, 5, 4)),
+    "one matrix for all": (lambda x, y: np.einsum("bij,jk->bik", x, y), (2, 3, 5), (5, 4)),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_cublas_computes_what_is_asked_for(blas: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("functad.machine_model.CUDA_CUBLAS_BYTES", 1 << 12)
+    monkeypatch.setattr("functad.machine_model.LARGEST_SMALL_PRODUCT", 0)
+    device, rng = device_of(FakeCuda(), blas=blas), np.random.default_rng(0)
+    compared = 0
+    for what, (fun, *shapes) in PRODUCTS.items():
+        parts = [rng.normal(size=(2, *shape)) for shape in shapes]
+        args = [(p[0] + 1j * p[1] if dtype[0] == "c" else p[0]).astype(dtype) for p in parts]
+        program = simplify(trace_to_program(lambda *a, fun=fun: [fun(*a)], [Aval(a.shape, a.dtype) for a in args]))
+        step = cuda_backend.CudaExecutable(program)
+        before = len(streams_of_products(blas))
+        (result,) = step.on_device(args, device)
+        assert len(streams_of_products(blas)) == before + 1, what
+        if not step.ptx(device):  # the stand-in for the driver runs no kernels
+            compared += 1
+            np.testing.assert_allclose(result.host(), fun(*args), rtol=1e-5, atol=1e-6, err_msg=what)
+    assert compared >= 6
+
+
+def test_cublas_is_recorded_and_may_be_done_without(blas: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("functad.machine_model.CUDA_CUBLAS_BYTES", 1 << 12)
+    monkeypatch.setattr("functad.machine_model.CUDA_COPY_BYTES", 1 << 12)
+    device = device_of(FakeCuda(), blas=blas)
+    square = Aval((40, 40), F32)
+
+    def product(x: Any, y: Any) -> Any:
+        return [jnp.sin(x @ y)]
+
+    step, before = executable(product, square, square), len(streams_of_products(blas))
+    args = [device.put(np.ones((40, 40), F32)) for _ in range(2)]
+    for _ in range(3):
+        step.on_device(args, device)
+    driver = device.driver
+    assert streams_of_products(blas)[before:] == [driver.stream, driver.recording]  # and then it is replayed
+    assert doctor._products_of_gpu(driver) == "cuBLAS 12.9.1" and len(step.ptx(device)) == 1
+    assert len(step.profile_on(args, device).kernels) == 2
+    with functad.config.context(cuda_products="functad"):
+        own = executable(product, square, square)
+    assert [launch.kernel.name for launch in launches_of(own, device)][0] == "product"
+    assert "cuda_products" in JIT_OPTIONS
+
+
+def test_a_cublas_that_fails_says_how_to_do_without(blas: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("functad.machine_model.CUDA_CUBLAS_BYTES", 1 << 12)
+    square = Aval((40, 40), F32)
+    step = executable(lambda x, y: [x @ y], square, square)
+    args = [np.ones((40, 40), F32)] * 2
+    (tmp_path / "empty.so").write_bytes(b"")
+    for name in ("nothing.so", "empty.so"):
+        with pytest.raises(DeviceError, match="cuBLAS cannot be loaded.*nvidia-cublas-cu12.*'cuda_products'"):
+            executable(lambda x, y: [x @ y], square, square).on_device(
+                args, device_of(FakeCuda(), blas=str(tmp_path / name))
+            )
+    status = ctypes.c_int.in_dll(ctypes.CDLL(blas), "status")
+    device = device_of(FakeCuda(), blas=blas)
+    step.on_device(args, device)
+    status.value = 13
+    try:
+        with pytest.raises(DeviceError, match=r"a kernel of it failed \(status 13, in `product_\w+`, of 40×40 and"):
+            step.on_device(args, device)
+        status.value = 1
+        with pytest.raises(DeviceError, match=r"cannot be started \(status 1, in cublasCreate"):
+            executable(lambda x, y: [x @ y], square, square).on_device(args, device_of(FakeCuda(), blas=blas))
+    finally:
+        status.value = 0
+
+
 # --- errors ---------------------------------------------------------------------------------------------
 
 
@@ -401,14 +584,23 @@ def test_the_stand_in_objects_to_what_the_driver_would() -> None:
 # --- machine code ---------------------------------------------------------------------------------------
 
 
-def test_kernels_take_what_is_packed_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Real machine code: needs NVIDIA's compiler library (NVVM), but no GPU."""
-    monkeypatch.setenv("FUNCTAD_CACHE_DIR", str(tmp_path))
+def compiler_with_nvvm() -> Any:
     compiler = importlib.import_module("functad.backends.cuda.compiler")
     try:
         compiler.ptx(lambda x: None, (("array", "float32"),), (8, 0))
     except CompilationError as problem:
         pytest.skip(f"no NVVM: {problem.__cause__}")
+    return compiler
+
+
+def fake_device() -> CudaDevice:
+    return device_of(FakeCuda())
+
+
+def test_kernels_take_what_is_packed_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Real machine code: needs NVIDIA's compiler library (NVVM), but no GPU."""
+    monkeypatch.setenv("FUNCTAD_CACHE_DIR", str(tmp_path))
+    compiler = compiler_with_nvvm()
     step = executable(lambda x: [(jnp.tanh(x) + 1j)[:, None], x[:, None] @ x[None]], X)
     launches = launches_of(step, device_of(FakeCuda()))
     assert len(launches) == 2
@@ -428,6 +620,17 @@ def test_kernels_take_what_is_packed_for_them(tmp_path: Path, monkeypatch: pytes
     assert all(launch.kernel.fused == (launch.kernel.name == "product") for launch in launches)
     monkeypatch.setattr(compiler, "ptx", None)  # it is on the disk
     assert [compiler.machine_code(launch, (9, 0))[1] for launch in launches]
+
+
+@pytest.mark.parametrize(("dtype", "nbytes"), [("float32", 16), ("float64", 16), ("float16", 8), ("int8", 4)])
+def test_four_elements_are_one_load_and_one_store(dtype: str, nbytes: int) -> None:
+    """Real machine code, as above; nothing loads more than 16 bytes at a time."""
+    compiler = compiler_with_nvvm()
+    (launch,) = launches_of(executable(lambda x, y: [x + y], *[Aval((1 << 20,), np.dtype(dtype))] * 2), fake_device())
+    text = compiler.ptx(launch.kernel.function, launch.types, (9, 0))
+    for way in ("ld", "st"):
+        kinds = re.findall(rf"{way}\.global(?:\.v(\d))?\.[a-z](\d+)", text)
+        assert kinds and {int(count or 1) * int(bits) // 8 for count, bits in kinds} == {nbytes}, kinds
 
 
 _WORD = {"float32": "f32", "float64": "f64", "int64": "u64"}
@@ -464,8 +667,10 @@ def test_doctor_shows_the_whole_picture(monkeypatch: pytest.MonkeyPatch) -> None
         "cuBLAS": "/cuda/lib/libcublas.so*",
         "assembler": "none: the driver assembles kernels whenever they are loaded",
         "cuda:0": "Fake GPU, compute capability 9.0, 132 multiprocessors, 3.0 of 3.0 GiB free",
-        "test kernel": "right on cuda:0",
+        "products": "functad's kernels", "test kernel": "right on cuda:0",
     }  # fmt: skip
+    with functad.config.context(cuda_products="functad"):
+        assert ("products", "functad's kernels, as config.cuda_products says") in list(doctor._cuda())
     wrong = [f for f in doctor._cuda() if isinstance(f, doctor.Problem)]
     assert not wrong
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from queue import SimpleQueue
 
 from functad import machine_model
-from functad.config import available_cores
+from functad.options import available_cores
 
 BackgroundJob = Callable[[], object]
 

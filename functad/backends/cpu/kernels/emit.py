@@ -20,6 +20,7 @@ from functad.lowering.nests.nest import (
     POST,
     PRE,
     Carried,
+    GatheringStore,
     IndexLet,
     Let,
     Load,
@@ -113,8 +114,14 @@ class _CpuEmitter:
         loops = [*self.outer, *self.inner]
         self._place(loops)
         base = len(self.outer)
+        gathers = [s for s in self.nest.stores if isinstance(s, GatheringStore)]
+        in_parts = bool(self.outer) and all(self.outer[0] in s.offset.symbols() for s in gathers)
+        if not in_parts:
+            self._start_gathered(gathers, 0)
         for depth, symbol in enumerate(self.outer):
-            self._open(symbol, depth, parallel=depth == 0)
+            self._open(symbol, depth, parallel=depth == 0 and in_parts)
+            if depth == 0 and in_parts:
+                self._start_gathered(gathers, 1)
             self._statements(depth + 1, depth + 1)
         if not self.outer:
             self._statements(0, 0)
@@ -136,7 +143,14 @@ class _CpuEmitter:
             self._stores(POST, base)
         else:
             self._stores(PRE, base)
-        return (self.outer[0].extent if self.outer else 1), (self.outer[0] if self.outer else None)
+        return (self.outer[0].extent, self.outer[0]) if in_parts else (1, None)
+
+    def _start_gathered(self, gathers: list[GatheringStore], base: int) -> None:
+        """What is gathered in memory, where that begins: a row of it."""
+        for depth, symbol in enumerate(self.inner if gathers else [], base):
+            self._open(symbol, depth)
+        for s in gathers:
+            self._line(base + len(self.inner), f"{self._element(s)} = {identity(s.accumulator)}")
 
     def _updates(self, update: Update) -> tuple[int, Symbol | None]:
         """Loops in their order around an update; what only those need that count stands under the condition for it."""
@@ -359,7 +373,9 @@ class _CpuEmitter:
                 self._store(store, depth)
 
     def _store(self, store: Store, depth: int) -> None:
-        self._line(depth, f"{self._element(store)} = {store.value}")
+        element = self._element(store)
+        value = combined(store.accumulator, element, store.value) if isinstance(store, GatheringStore) else store.value
+        self._line(depth, f"{element} = {value}")
 
     # --- which part of each buffer a step of the range touches ---------------------------------------------
 

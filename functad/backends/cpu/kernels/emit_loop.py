@@ -21,7 +21,20 @@ from functad.dtypes import is_narrow_float, kind_of
 from functad.ir import Eqn, Var
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.affine import Affine, Symbol
-from functad.lowering.nests.nest import POST, PRE, Carried, IndexLet, Let, Load, Nest, Statement, Store, Update, fresh
+from functad.lowering.nests.nest import (
+    POST,
+    PRE,
+    Carried,
+    GatheringStore,
+    IndexLet,
+    Let,
+    Load,
+    Nest,
+    Statement,
+    Store,
+    Update,
+    fresh,
+)
 from functad.lowering.nests.printing import carried_on, combined, comments, depths, identity, start_of, updated
 from functad.lowering.steps import BranchStep, ControlStep, CountedBy, LoopStep, NestStep, Step, UnlessSameStep
 from functad.lowering_rules import Scalar
@@ -368,6 +381,8 @@ class _NestWriter:
         if isinstance(store, Update):
             self._update(store, offset, value)
             return
+        if isinstance(store, GatheringStore):
+            raise UnfitError  # a large nest
         base = buffer.storage.memory
         if writer.is_variable(base):
             if writer.layout.writes[base] == buffer.size and value in self.lasting:

@@ -13,8 +13,8 @@ from functad import machine_model
 from functad.backends.cpu.products.blas import element_words, handle_for
 from functad.backends.cpu.runtime import layout as w
 from functad.backends.cpu.runtime.tape import TapeBlock, TapeInstruction, runtime
-from functad.config import available_cores
 from functad.errors import ArgumentError
+from functad.options import available_cores
 
 _SPLITS = {"rows": w.SPLIT_ROWS, "columns": w.SPLIT_COLUMNS, "batch": w.SPLIT_BATCH}
 

@@ -20,7 +20,7 @@ from functad.backends.cpu.compile.processor import processor
 from functad.backends.cpu.products import gemm_panels as p
 from functad.backends.cpu.runtime import layout as w
 from functad.backends.cpu.runtime.tape import runtime
-from functad.config import available_cores
+from functad.options import available_cores
 
 # The functions of `gemm_vectors`, in the order of their words in the table.
 _VECTORS = (

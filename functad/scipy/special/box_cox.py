@@ -1,0 +1,44 @@
+"""The Box–Cox transformations, powers that become logarithms as the exponent goes to 0.
+
+Knows the series that makes them, and their derivatives, accurate there.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from functad import numpy as jnp
+from functad.array import Array
+from functad.scipy.special.exponential_integrals import polynomial
+from functad.scipy.special.widening import in_float64
+
+_NEAR = 0.5
+_SERIES = [1 / math.factorial(k + 1) for k in range(16)]  # of (e^u − 1) / u
+
+
+def boxcox(x: Any, lmbda: Any) -> Array:
+    """(x^λ − 1) / λ, and log(x) where λ is 0, element-wise; NaN for negative x.
+
+    >>> boxcox(2.0, 0.0)
+    Array(0.6931472, dtype=float32, weak_type=True)
+    """
+    return in_float64("boxcox", lambda x, power: _of_log(jnp.log(x), power), x, lmbda, stays_weak=True)
+
+
+def boxcox1p(x: Any, lmbda: Any) -> Array:
+    """((1 + x)^λ − 1) / λ, and log(1 + x) where λ is 0, element-wise; NaN for x below −1.
+
+    >>> boxcox1p(1.0, 2.0)
+    Array(1.5, dtype=float32, weak_type=True)
+    """
+    return in_float64("boxcox1p", lambda x, power: _of_log(jnp.log1p(x), power), x, lmbda, stays_weak=True)
+
+
+def _of_log(log: Any, power: Any) -> Any:
+    """(e^(λ log) − 1) / λ."""
+    product = power * log
+    near = (jnp.abs(product) < _NEAR) | (power == 0)
+    small = jnp.where(near & jnp.isfinite(log), product, 0.0)
+    safe = jnp.where(near, 1.0, power)
+    return jnp.where(near, log * polynomial(_SERIES, small), jnp.expm1(safe * log) / safe)

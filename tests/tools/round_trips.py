@@ -1,0 +1,141 @@
+"""What tests trace and optimise is printed and read again: of all Programs those with an equation of a new kind.
+
+A plugin of pytest, which `conftest.py` loads. A kind is an operation with the types of its operands, its results and
+its parameters' values. Programs are printed at once, for tests look at how long they live, and read after the test.
+Examples of docstrings run as a user's, and each equation of theirs must have one of their lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import functad
+from functad.array import ArrayImpl
+from functad.ir import Aval, Eqn, Literal, Program, registry, subprograms
+from functad.observing import Observer, watching
+
+MOST_EQUATIONS = 300  # larger Programs have no other kinds of equations
+MOST_NUMBERS = 1000  # of constants that are written
+
+
+class Printed(NamedTuple):
+    text: str
+    consts: Sequence[Aval]  # the types of constants that it only names
+    constants: bool  # whether others are written
+
+
+class RoundTrips(Observer):
+    """Prints Programs of which an equation is of a new kind; `read` reads them."""
+
+    def __init__(self) -> None:
+        self.kinds: set[Hashable] = set()
+        self.waiting: list[Printed] = []
+        self.count = 0
+        self.file = ""  # how the name of the file begins whose lines equations should have
+        self.without_line: list[Eqn] = []
+
+    def traced(self, program: Program, variables: Any) -> None:
+        self.note(program)
+
+    def passed(self, name: str, reason: str, before: Program, after: Program) -> None:
+        if after is not before:
+            self.note(after)
+
+    def note(self, program: Program) -> None:
+        """Print a Program, if one of its equations is of a new kind."""
+        self.without_line += [eqn for eqn in program.eqns if not has_line(eqn, self.file)]
+        if len(program.eqns) > MOST_EQUATIONS:
+            return
+        kinds = {kind for eqn in program.eqns for kind in kinds_of(eqn)}
+        if kinds <= self.kinds or not all(map(are_functads, program.eqns)):
+            return
+        self.kinds |= kinds
+        self.waiting.append(Printed(str(program), [v.aval for v in program.constvars], False))
+        if 0 < sum(sizes_of_constants(program)) <= MOST_NUMBERS:
+            named = [v.aval for v, c in zip(program.constvars, program.consts) if not has_numbers(c)]
+            self.waiting.append(Printed(functad.program_to_text(program, constants=True), named, True))
+
+    def read(self) -> None:
+        """Read what has been printed, and print it anew."""
+        waiting, self.waiting = self.waiting, []
+        for printed in waiting:
+            check_round_trip(printed)
+            self.count += 1
+
+
+def has_line(eqn: Eqn, file: str) -> bool:
+    """Whether an equation has a line of a file, if one is named; that of a test may come from anywhere."""
+    source = eqn.source
+    return not file or source is not None and bool(source.text) and source.code.co_filename.startswith(file)
+
+
+def check_round_trip(printed: Printed) -> None:
+    """Raise unless a text is read as a Program that prints alike."""
+    read = functad.parse_program(printed.text, printed.consts)
+    assert functad.program_to_text(read, constants=printed.constants) == printed.text
+
+
+def kinds_of(eqn: Eqn) -> Iterator[Hashable]:
+    """What kind an equation is of, and those within it."""
+    operands = tuple((isinstance(a, Literal), a.aval.dtype, not a.aval.shape) for a in eqn.invars[:3])
+    params = tuple((name, *types_of(value)) for name, value in sorted(eqn.params.items()))
+    yield eqn.primitive.name, operands, tuple(v.aval.dtype for v in eqn.outvars[:3]), params
+    for program in subprograms(eqn.params):
+        yield eqn.primitive.name, bool(program.consts)
+        for inner in program.eqns:
+            yield from kinds_of(inner)
+
+
+def types_of(value: Any) -> Iterator[str]:
+    """The names of the types in a parameter's value."""
+    yield type(value).__name__
+    if isinstance(value, tuple):
+        yield from sorted({name for v in value for name in types_of(v)})
+
+
+def are_functads(eqn: Eqn) -> bool:
+    """Whether its primitive, and those within it, are functad's own: a test's may have gone when a text is read."""
+    return registry.get(eqn.primitive.name) is eqn.primitive and all(
+        are_functads(e) for p in subprograms(eqn.params) for e in p.eqns
+    )
+
+
+def sizes_of_constants(program: Program) -> Iterator[int]:
+    """How many numbers each constant has, those of Programs within, too."""
+    yield from (v.aval.size for v in program.constvars)
+    for eqn in program.eqns:
+        for inner in subprograms(eqn.params):
+            yield from sizes_of_constants(inner)
+
+
+def has_numbers(constant: Any) -> bool:
+    return isinstance(constant, (ArrayImpl, np.ndarray))
+
+
+ROUND_TRIPS = RoundTrips()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    type(watching).observer = ROUND_TRIPS  # of all threads that have no other
+
+
+@pytest.fixture(autouse=True)
+def _programs_can_be_read_again(request: pytest.FixtureRequest) -> Iterator[None]:
+    example = getattr(request.node, "dtest", None)
+    ROUND_TRIPS.file = "<doctest " if example is not None else ""
+    if example is not None:
+        example.globs["__name__"] = "__main__"  # else its lines were the module's own, which are none of a user's
+    yield
+    ROUND_TRIPS.file, lost = "", ROUND_TRIPS.without_line
+    ROUND_TRIPS.without_line = []
+    assert not lost, f"these equations have no line of the example: {lost}"
+    ROUND_TRIPS.read()
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    kinds, count = len(ROUND_TRIPS.kinds), ROUND_TRIPS.count
+    terminalreporter.write_line(f"{count:,} Programs with {kinds:,} kinds of equations were printed and read again")
