@@ -52,7 +52,7 @@ def hoist_products(scan: Scan) -> None:
 
 
 def is_thin(stack: Aval, operations: float) -> bool:
-    """Whether a product for all steps, `stack`, takes less time step by step than to be written and read from memory."""
+    """Whether a product for all steps, `stack`, takes less time step by step than it takes to write and read that."""
     return (
         stack.size * stack.dtype.itemsize >= machine_model.LARGE_STACK
         and operations <= 2 * machine_model.THIN_PRODUCT_TERMS * stack.size
