@@ -15,6 +15,7 @@ from functad.ir import Eqn
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.nest import Nest
 from functad.primitives.loops.convolution_geometry import Convolution
+from functad.primitives.loops.sort_keys import RowSort
 
 
 @dataclass(eq=False)
@@ -118,6 +119,24 @@ class ConvolutionStep:
 
     def __str__(self) -> str:
         return f"{self.name}: convolution {self.lhs.name}, {self.rhs.name} -> {self.out.name}"
+
+
+@dataclass(eq=False)
+class SortStep:
+    """A sort of rows, for a device: `sort` says by which keys, and how what is sorted is put down.
+
+    parameters: the operands that its texts read, and the results.
+    """
+
+    name: str
+    sort: RowSort
+    parameters: tuple[tuple[str, Buffer, str], ...]
+    eqns: list[Eqn]
+
+    def __str__(self) -> str:
+        reads, writes = ([b.name for _, b, mode in self.parameters if mode == m] for m in "rw")
+        rows = f"{self.sort.rows.count} rows of {self.sort.rows.length}"
+        return f"{self.name}: sort of {rows} {', '.join(reads)} -> {', '.join(writes)}"
 
 
 @dataclass(eq=False)
@@ -267,7 +286,7 @@ class UnlessSameStep:
 
 
 ControlStep = LoopStep | BranchStep | UnlessSameStep
-PlainStep = NestStep | KernelStep | GemmStep | ConvolutionStep | CallStep
+PlainStep = NestStep | KernelStep | GemmStep | ConvolutionStep | SortStep | CallStep
 Step = PlainStep | ControlStep
 
 
@@ -313,7 +332,7 @@ def written_by(step: Step) -> set[Storage]:
             found.update(s.buffer.storage.memory for s in one.nest.stores)
         elif isinstance(one, GemmStep):
             found.add(one.c.storage.memory)
-        elif isinstance(one, KernelStep | ConvolutionStep):
+        elif isinstance(one, KernelStep | ConvolutionStep | SortStep):
             found.update(b.storage.memory for _, b, mode in one.parameters if mode != "r")
         else:
             found.update(b.storage.memory for b in one.outs)

@@ -21,8 +21,9 @@ from functad.lowering.nests.nest import PRE, Load, Nest, Store
 from functad.lowering.nests.split import split_reduction
 from functad.lowering.nests.updates import shared_updates
 from functad.lowering.python_functions import NumpyFunction
-from functad.lowering.steps import CallStep, ConvolutionStep, GemmStep, KernelStep, NestStep, Step
+from functad.lowering.steps import CallStep, ConvolutionStep, GemmStep, KernelStep, NestStep, SortStep, Step
 from functad.primitives.loops.convolution_geometry import Convolution
+from functad.primitives.loops.sort_keys import RowSort
 
 PlaceColumns = Callable[[Any], int]
 HasRoutine = Callable[[str, Any], bool]
@@ -44,7 +45,7 @@ class Machine(NamedTuple):
     threads: how many there will be, as a hint. place_columns: what `Target.place_columns` answers.
     has_routine: whether kernels can call a routine of LAPACK for a dtype.
     on_device: whether kernels run on a device with memory of its own: they can call no matrix product, convolutions
-        are steps of their own, and what Python computes is copied to the host and back.
+        and sorts are steps of their own, and what Python computes is copied to the host and back.
     """
 
     threads: int = 1
@@ -191,3 +192,8 @@ class Target:
     def convolution(self, lhs: Buffer, rhs: Buffer, out: Buffer, conv: Convolution) -> None:
         """A convolution as a step, for machines that are devices."""
         self._writer.steps.append(ConvolutionStep(f"convolution_{self._name}", conv, lhs, rhs, out, [self._eqn]))
+
+    def sort(self, sort: RowSort, buffers: Mapping[str, tuple[Buffer, str]]) -> None:
+        """A sort as a step, for machines that are devices; the texts of `sort` name the buffers."""
+        parameters = tuple((name, buffer, mode) for name, (buffer, mode) in buffers.items())
+        self._writer.steps.append(SortStep(f"sort_{self._name}", sort, parameters, [self._eqn]))

@@ -39,12 +39,13 @@ CUDA_FEWEST_ROWS = 128
 """rows from which on a block computes all nests of a row, one after another, instead of the grid each nest. Compared on
 no GPU yet: about as many as a large GPU has multiprocessors."""
 
-CUDA_PARTED_ROW = 1 << 12
-"""elements of a row from which on many threads sort it together, instead of one. Compared on no GPU yet."""
+CUDA_SORT_TILE = 1 << 10
+"""elements at most that a block sorts in shared memory, before runs of them are merged. Compared on no GPU yet: eight
+for each thread."""
 
-CUDA_SORTED_PIECES = 128
-"""pieces of the rows that are sorted together: each thread has one, and one thread counts over all. Compared on no GPU
-yet."""
+CUDA_SORT_ITEMS = 9
+"""elements that each thread of a block merges. Compared on no GPU yet: an odd number, as threads then use all banks of
+shared memory, and about as many as a tile that was sorted has."""
 
 CUDA_PIECES = 1024
 """threads for which rules with kernels of their own cut their work, into a few pieces for each: enough to keep all

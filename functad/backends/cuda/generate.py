@@ -19,6 +19,7 @@ from functad.backends.cuda.convolution import emit_convolution
 from functad.backends.cuda.emit import CudaKernel, emit, emit_rows
 from functad.backends.cuda.rows import joined_rows
 from functad.backends.cuda.scalars import INTRINSICS
+from functad.backends.cuda.sorting import emit_sort
 from functad.backends.cuda.text_kernels import emit_text
 from functad.lowering.blocks import ControlPlan, Instruction
 from functad.lowering.fusion.small_products import without_small_products
@@ -34,6 +35,7 @@ from functad.lowering.steps import (
     KernelStep,
     NestStep,
     PlainStep,
+    SortStep,
     Step,
     UnlessSameStep,
 )
@@ -88,6 +90,8 @@ class _CudaWriter:
                 found.append(self._rows(step))
             elif isinstance(step, NestStep):
                 found += self._nest(step)
+            elif isinstance(step, SortStep):
+                found += self._sort(step)
             else:
                 found.append(self._instruction(step) if isinstance(step, PlainStep) else self._control(step))
         return found
@@ -103,6 +107,13 @@ class _CudaWriter:
         return [
             self._call_of(totals, first, work.flops, read),
             self._call_of(carried, step, work.flops, work.bytes),
+        ]
+
+    def _sort(self, step: SortStep) -> list[Instruction]:
+        """The calls of a sort: one for its tiles, and one for each merge."""
+        return [
+            self._call_of(kernel, replace(step, name=name), flops, nbytes)
+            for name, kernel, flops, nbytes in emit_sort(step, self.threads)
         ]
 
     def _rows(self, steps: Sequence[NestStep]) -> Instruction:
@@ -140,7 +151,7 @@ class _CudaWriter:
             return Instruction(step.name, step.parameters, 1, {}, 0.0, 0.0, nbytes, step)
         if isinstance(step, KernelStep):
             return self._call_of(emit_text(step), step, step.flops, step.bytes, step.offsets)
-        assert not isinstance(step, NestStep)
+        assert not isinstance(step, NestStep | SortStep)
         nbytes = float(sum(b.nbytes for _, b, _ in step.parameters))
         return self._call_of(emit_convolution(step, self.tile), step, float(step.conv.flops), nbytes)
 

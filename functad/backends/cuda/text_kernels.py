@@ -9,11 +9,12 @@ import ast
 import math
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from functad.backends.cuda.emit import CudaKernel
 from functad.backends.cuda.mapping import map_range
 from functad.dtypes import is_narrow_float
+from functad.lowering.nests.printing import Parameter
 from functad.lowering.steps import KernelStep
 from functad.primitives.loops.text import rounding
 
@@ -27,10 +28,7 @@ def emit_text(step: KernelStep) -> CudaKernel:
 
     Any threads may run any piece of the text's range, so here each thread runs every so many-th step of it.
     """
-    body = textwrap.dedent(step.body).strip("\n")
-    narrow = {name: rounding(b.dtype) for name, b, _ in step.parameters if is_narrow_float(b.dtype)}
-    if narrow or _VIEW in body:
-        body = ast.unparse(ast.fix_missing_locations(_ForCuda(narrow).visit(ast.parse(body))))
+    body = in_vocabulary(textwrap.dedent(step.body).strip("\n"), step.parameters)
     if _RANGE in body and not _BOUND.search(body.replace(_RANGE, "")):
         body = body.replace(_RANGE, f"range(cuda.grid(1), {step.n}, cuda.gridsize(1))")
     else:
@@ -38,6 +36,14 @@ def emit_text(step: KernelStep) -> CudaKernel:
         head += "    stop = start + 1\n" if _BOUND.search(body) else ""
         body = head + textwrap.indent(body, "    ")
     return CudaKernel(body + "\n", step.parameters, map_range(step.n))
+
+
+def in_vocabulary(body: str, given: Sequence[Parameter]) -> str:
+    """The text of a kernel of these parameters, in words that there are on CUDA."""
+    narrow = {name: rounding(b.dtype) for name, b, _ in given if is_narrow_float(b.dtype)}
+    if not narrow and _VIEW not in body:
+        return body
+    return ast.unparse(ast.fix_missing_locations(_ForCuda(narrow).visit(ast.parse(body))))
 
 
 class _ForCuda(ast.NodeTransformer):

@@ -32,7 +32,6 @@ class SortedRows:
     """The rows of arrays of one shape along an axis: where row r begins, and how far its elements are apart."""
 
     def __init__(self, target: Any, shape: Sequence[int], axis: int) -> None:
-        self.on_device = target.on_device
         self.length, self.stride = shape[axis], math.prod(shape[axis + 1 :])
         self.count = math.prod(shape) // self.length
         self.in_group = -(-self.count // (machine_model.PARTS_A_THREAD * target.threads_hint))
@@ -46,6 +45,19 @@ class SortedRows:
 
     def at(self, base: str, j: str) -> str:
         return f"{base} + {j}" if self.stride == 1 else f"{base} + {self.stride} * {j}"
+
+
+class RowSort(Record):
+    """A stable sort of rows: by the keys, one after another.
+
+    kept: how many elements of each row are put down, from the first on. moves: the lines that put one down, with {to}
+        for its place in a result, {at} for that in an operand, and {place} for the place in its row that it had.
+    """
+
+    rows: SortedRows
+    keys: Sequence[Key]
+    kept: int
+    moves: Sequence[str]
 
 
 def keys_of(pointer: str, dtype: np.dtype) -> list[Key]:

@@ -17,7 +17,7 @@ from functad.dtypes import kind_of
 from functad.options import available_cores
 from functad.primitives.kernels.sorting import sort_values
 from functad.primitives.loops.order import from_key, ordered
-from functad.primitives.loops.sort_keys import Key, SortedRows, index_dtype, keys_of, number_of
+from functad.primitives.loops.sort_keys import Key, RowSort, SortedRows, index_dtype, keys_of, number_of
 from functad.primitives.loops.sorting_levels import levels_text, sorts_by_levels
 from functad.primitives.loops.sorting_network import sort_side_by_side, sorts_side_by_side
 from functad.primitives.loops.sorting_parts import CarriedAlong, PartedSort, sorts_in_parts
@@ -69,11 +69,14 @@ def sort_rule(
     kernel = _SortingKernel(target, rows)
     names = kernel.read(ins)
     keys = [key for name, x in zip(names[:num_keys], ins) for key in keys_of(name, x.dtype)]
+    if target.on_device:
+        _sort_by(kernel, keys, names, outs, rows.length)
+        return
     if len(ins) == 1 and kind_of(ins[0].dtype) != "c":
         if sorts_side_by_side(rows):
             _sort_values_side_by_side(target, rows, ins[0], outs[0])
             return
-        if not target.on_device and _numpy_is_faster(rows, ins[0].dtype):
+        if _numpy_is_faster(rows, ins[0].dtype):
             target.call(sort_values, ins, outs)
             return
         if rows.length > machine_model.COUNTED_ROW and not sorts_by_levels(rows, keys):
@@ -93,7 +96,7 @@ def top_k_rule(target: Any, ins: Sequence[Any], outs: Sequence[Any], *, k: int, 
     kernel = _SortingKernel(target, rows)
     (name,) = kernel.read([x])
     word, text = ordered("{0}", x.dtype, zeros_equal=False)
-    if k <= machine_model.KEPT_LARGEST:
+    if k <= machine_model.KEPT_LARGEST and not target.on_device:
         _keep_largest(kernel, Key(name, word, text), values, indices, k)
         return
     descending = Key(name, word, f"{cast(word)}(~{cast(word)}({text}))")
@@ -115,6 +118,9 @@ def _sort_by(
         kernel.write("indices", indices)
     moves = [f"out{k}[{{to}}] = {name}[{{at}}]" for k, name in enumerate(names)]
     moves += ["indices[{to}] = {place}"] if indices is not None else []
+    if kernel.target.on_device:
+        kernel.target.sort(RowSort(kernel.rows, keys, kept, moves), kernel.buffers)
+        return
     if len(keys) == 1 and sorts_in_parts(kernel.rows, keys[0]):
         _sort_in_parts(kernel, keys[0], names, moves, kept, indices)
         return

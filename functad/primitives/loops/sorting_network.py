@@ -30,7 +30,7 @@ def sort_side_by_side(target: Any, rows: SortedRows, key: Key, x: Any, out: Any,
     """Sort rows of x, real numbers, by their key; then run `afterwards` for each row r, which begins at base."""
     m, together, full = rows.length, machine_model.SQUARE_SIDES[-1], machine_model.NETWORK_BYTES // key.word.itemsize
     fits = m * machine_model.NETWORK_BYTES <= machine_model.FIRST_CACHE
-    lanes = 1 if target.on_device else full if fits and rows.count >= full else full // 2
+    lanes = full if fits and rows.count >= full else full // 2
     blocks = -(-rows.count // lanes)
     in_group = -(-blocks // (machine_model.PARTS_A_THREAD * target.threads_hint))
     groups, count = -(-blocks // in_group), comparisons(m)
@@ -86,7 +86,7 @@ def _each_row(text: KernelText, rows: SortedRows, squares: Callable[[], None]) -
     """
     together = machine_model.SQUARE_SIDES[-1]
     text.line("row = first")
-    if rows.stride == 1 and not rows.on_device:
+    if rows.stride == 1:
         with text.block(f"while row + {together} <= last:"):
             text.line("lane = keys_row + row - first")
             squares()

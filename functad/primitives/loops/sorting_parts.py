@@ -19,11 +19,8 @@ from functad.records import Record
 
 def sorts_in_parts(rows: SortedRows, key: Key) -> bool:
     """Whether rows are so long that digits of all of a row do not stay in the caches, or one is to be shared."""
-    if rows.on_device:
-        least = machine_model.CUDA_PARTED_ROW
-    else:
-        alone = min(machine_model.PARTED_ROW_ALONE, machine_model.PARTED_ROW)
-        least = alone if rows.count == 1 else machine_model.PARTED_ROW
+    alone = min(machine_model.PARTED_ROW_ALONE, machine_model.PARTED_ROW)
+    least = alone if rows.count == 1 else machine_model.PARTED_ROW
     return rows.length >= least and key.word.itemsize >= 4
 
 
@@ -55,9 +52,8 @@ class PartedSort:
     def __init__(self, target: Any, rows: SortedRows, key: Key, carried: CarriedAlong | None) -> None:
         self._target, self._rows, self._key, self._carried = target, rows, key, carried
         m, unsigned, self._values = rows.length, cast(key.word), 1 << machine_model.DIGIT_BITS
-        pieces = machine_model.CUDA_SORTED_PIECES if rows.on_device else machine_model.SORTED_PIECES
-        self._pieces = max(1, pieces // rows.count)
-        self._together = 1 if rows.on_device else machine_model.PARTS_TOGETHER
+        self._pieces = max(1, machine_model.SORTED_PIECES // rows.count)
+        self._together = machine_model.PARTS_TOGETHER
         self._span = -(-m // self._pieces)
         self._passes = 8 * key.word.itemsize // machine_model.DIGIT_BITS - 1  # for what the first digit leaves
         groups, index = rows.count * self._pieces, index_dtype(m)

@@ -256,8 +256,62 @@ def check_rows_by_block() -> None:
             agree(fun, *args)
 
 
+# What is equal, or has no order of its own, and what lies at the ends of the order.
+EDGES = [np.nan, 0.0, -0.0, 1.0, -np.inf, -0.0, 0.0, np.inf, 1.0, -np.nan, 2.0, -1.0]
+SORTED = "bool int8 uint8 int16 int32 uint32 int64 uint64 float16 float32 float64 complex64 complex128".split()
+
+
+def row_of(dtype: str, length: int) -> np.ndarray:
+    """Numbers with ties, and where the dtype has them, zeros of both signs, infinities and NaN."""
+    found = np.empty(length, as_dtype(dtype))
+    if found.dtype.kind in "biu":
+        found[:] = rng.integers(0, 5, length)
+        found[:2] = (False, True) if dtype == "bool" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        return found
+    values = np.array([*EDGES, *rng.normal(size=length).round(1)])[:length]
+    if found.dtype.kind == "c":
+        found.real, found.imag = values, values[::-1]
+        return found
+    return values.astype(found.dtype)
+
+
+def check_sorts() -> None:
+    """Of all dtypes: rows that lie side by side in a tile, and rows that are made of many, which are merged."""
+    together = Together()
+    for dtype in [*SORTED, *(["bfloat16"] if find_spec("ml_dtypes") else [])]:
+        row = row_of(dtype, 29)
+        together.add(f"{dtype}, sorted", lambda x: [jnp.sort(x)], [row])
+        together.add(f"{dtype}, places", lambda x: [jnp.argsort(x, stable=True)], [row])
+        rows = np.stack([row[:5], row[5:10], row[10:15], row[15:20]])
+        together.add(f"{dtype}, short rows", lambda x: [jnp.sort(x, 1), jnp.sort(x, 0)], [rows])
+    x, k, w = row_of("float32", 29), rng.integers(0, 3, 29).astype(np.int32), rng.normal(size=29)
+    together.add("downwards", lambda x: [jnp.sort(x, descending=True), jnp.argsort(x, descending=True)], [x])
+    for keys in (1, 2, 3):
+        together.add(f"{keys} keys", lambda k, x, w, n=keys: lax.sort((k, x, w, x), num_keys=n), [k, x, w])
+        wide = (w[:8] > 0).astype(float)
+        together.add("wide keys", lambda w, n=keys: lax.sort([w] * n + [-w, jnp.arange(8)], num_keys=n + 1), [wide])
+    for length in (1, 2, 7, 8, 9, 16, 17):
+        together.add(f"{length} elements", lambda x: [jnp.argsort(x)], [x[:length]])
+    for count in (1, 3, 20, 27):
+        together.add(f"largest {count}", lambda x, n=count: [*lax.top_k(x, n)], [np.stack([x[:27], -x[:27]])])
+    together.add("empty", lambda x: [jnp.sort(x, 0), jnp.sort(x, 1)], [np.zeros((0, 3), np.float32)])
+    together.add("columns", lambda x: [jnp.sort(x, 1)], [np.stack([x, x[::-1]], 1).reshape(1, 29, 2)])
+    program = together.program()
+    expected = interpreter.compile_program(program)(together.args)
+    with changed({"CUDA_SORT_TILE": 8, "CUDA_SORT_ITEMS": 3}):
+        found = cuda_backend.compile_program(program)(together.args)
+    # Such small blocks that there is no room for as many elements as threads.
+    with changed({"CUDA_SHARED_BYTES": 100}):
+        narrow = cuda_backend.compile_program(program)(together.args)
+    for label, e, *got in zip(together.labels, expected, found, narrow, strict=True):
+        for g in got:
+            compare(e, g, label)
+            signs = [np.signbit(part[e == 0].astype(float)) for part in (np.real(e), np.real(g))]
+            assert np.array_equal(*signs), f"{label}: signs of zeros"
+
+
 def check_parts_of_kernels_by_text() -> None:
-    """What short rows are not enough for: sorts in parts, blocks of Fourier transforms, convolutions beyond a tile."""
+    """What short rows are not enough for: blocks of Fourier transforms, convolutions beyond a tile."""
     x = numbers("float32", 2, 70).astype(np.float32)
     image, weight = numbers("float32", 1, 2, 5, 4).astype(np.float32), numbers("float32", 3, 2, 2, 3).astype(np.float32)
     together = Together()
@@ -280,8 +334,8 @@ def check_parts_of_kernels_by_text() -> None:
     together.add("half precision", lambda x: [jnp.sort(x), lax.cumlogsumexp(x)], [x[:, :5].astype(np.float16)])
     with changed(
         {
-            "CUDA_PARTED_ROW": 16,
-            "CUDA_SORTED_PIECES": 6,
+            "CUDA_SORT_TILE": 8,
+            "CUDA_SORT_ITEMS": 3,
             "COUNTED_ROW": 4,
             "NETWORK_ROW": 2,
             "KEPT_LARGEST": 8,
