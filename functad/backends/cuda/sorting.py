@@ -8,7 +8,6 @@ McColl, Bader, GPU Merge Path, ICS 2012), so that all blocks have as much to do,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -42,14 +41,14 @@ def emit_sort(step: SortStep, threads: int) -> list[SortKernel]:
     return _SortWriter(step, threads).kernels()
 
 
-class _Word(NamedTuple):
+class _SortWord(NamedTuple):
     """Unsigned integers that elements are compared by. text: that of the element number j, of an operand's `at_x`."""
 
     dtype: np.dtype
     text: str
 
 
-def _packed(sort: RowSort) -> list[_Word]:
+def _packed(sort: RowSort) -> list[_SortWord]:
     """The keys and the position of an element, from the highest bits down, in as few words as hold them."""
     fields = [(key.text.format(f"at_{key.pointer}"), 8 * key.word.itemsize) for key in sort.keys]
     groups: list[list[tuple[str, int]]] = [[]]
@@ -65,7 +64,7 @@ def _packed(sort: RowSort) -> list[_Word]:
         for text, bits in group:
             left -= bits
             parts.append(f"({unsigned}({text}) << {unsigned}({left}))" if left else f"{unsigned}({text})")
-        words.append(_Word(dtype, f"{unsigned}({' | '.join(parts)})"))
+        words.append(_SortWord(dtype, f"{unsigned}({' | '.join(parts)})"))
     return words
 
 
@@ -178,7 +177,8 @@ class _SortWriter:
         with text.loop("part", "cuda.blockIdx.x", f"{rows.count} * pairs * tiles", "cuda.gridDim.x"):
             text.line("r = part // (pairs * tiles)", "first = 2 * length * (part // tiles % pairs)")
             text.line(f"begin = {tile} * (part % tiles)")
-            text.line(f"left = min(length, {rows.length} - first)", f"right = min(length, {rows.length} - first - left)")
+            text.line(f"left = min(length, {rows.length} - first)")
+            text.line(f"right = min(length, {rows.length} - first - left)")
             text.line(f"total = min({tile}, min(left + right, {kept}) - begin)")
             text.line(f"row = {rows.length} * r + first", "other = row + length")
             with text.block("if total > 0:"):

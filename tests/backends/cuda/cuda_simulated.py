@@ -46,12 +46,16 @@ def check_examples(name: str) -> str:
     return f"{len(together.functions)} functions"
 
 
-def run(together: Together) -> None:
+def run(together: Together, signs: bool = False) -> None:
+    """Compare what functions give with what the interpreter gives; signs: of zeros, too."""
     program = together.program()
     expected = interpreter.compile_program(program)(together.args)
     got = cuda_backend.compile_program(program)(together.args)
     for label, e, g in zip(together.labels, expected, got, strict=True):
         compare(e, g, label)
+        if signs:
+            zeros = [np.signbit(np.real(x)[e == 0].astype(float)) for x in (e, g)]
+            assert np.array_equal(*zeros), f"{label}: signs of zeros"
 
 
 # --- dtypes, and the forms of kernels ------------------------------------------------------------------
@@ -277,37 +281,29 @@ def row_of(dtype: str, length: int) -> np.ndarray:
 
 def check_sorts() -> None:
     """Of all dtypes: rows that lie side by side in a tile, and rows that are made of many, which are merged."""
-    together = Together()
+    together, narrow = Together(), Together()
     for dtype in [*SORTED, *(["bfloat16"] if find_spec("ml_dtypes") else [])]:
         row = row_of(dtype, 29)
         together.add(f"{dtype}, sorted", lambda x: [jnp.sort(x)], [row])
         together.add(f"{dtype}, places", lambda x: [jnp.argsort(x, stable=True)], [row])
-        rows = np.stack([row[:5], row[5:10], row[10:15], row[15:20]])
-        together.add(f"{dtype}, short rows", lambda x: [jnp.sort(x, 1), jnp.sort(x, 0)], [rows])
+        together.add(f"{dtype}, short rows", lambda x: [jnp.sort(x, 0)], [row[:15].reshape(3, 5)])
     x, k, w = row_of("float32", 29), rng.integers(0, 3, 29).astype(np.int32), rng.normal(size=29)
     together.add("downwards", lambda x: [jnp.sort(x, descending=True), jnp.argsort(x, descending=True)], [x])
     for keys in (1, 2, 3):
         together.add(f"{keys} keys", lambda k, x, w, n=keys: lax.sort((k, x, w, x), num_keys=n), [k, x, w])
-        wide = (w[:8] > 0).astype(float)
-        together.add("wide keys", lambda w, n=keys: lax.sort([w] * n + [-w, jnp.arange(8)], num_keys=n + 1), [wide])
+    wide = (w[:8] > 0).astype(float)
+    narrow.add("wide keys", lambda w: lax.sort([w, w, w, -w, jnp.arange(8)], num_keys=4), [wide])
+    narrow.add("narrow keys", lambda x: [jnp.argsort(x)], [x])
     for length in (1, 2, 7, 8, 9, 16, 17):
         together.add(f"{length} elements", lambda x: [jnp.argsort(x)], [x[:length]])
     for count in (1, 3, 20, 27):
         together.add(f"largest {count}", lambda x, n=count: [*lax.top_k(x, n)], [np.stack([x[:27], -x[:27]])])
     together.add("empty", lambda x: [jnp.sort(x, 0), jnp.sort(x, 1)], [np.zeros((0, 3), np.float32)])
     together.add("columns", lambda x: [jnp.sort(x, 1)], [np.stack([x, x[::-1]], 1).reshape(1, 29, 2)])
-    program = together.program()
-    expected = interpreter.compile_program(program)(together.args)
     with changed({"CUDA_SORT_TILE": 8, "CUDA_SORT_ITEMS": 3}):
-        found = cuda_backend.compile_program(program)(together.args)
-    # Such small blocks that there is no room for as many elements as threads.
-    with changed({"CUDA_SHARED_BYTES": 100}):
-        narrow = cuda_backend.compile_program(program)(together.args)
-    for label, e, *got in zip(together.labels, expected, found, narrow, strict=True):
-        for g in got:
-            compare(e, g, label)
-            signs = [np.signbit(part[e == 0].astype(float)) for part in (np.real(e), np.real(g))]
-            assert np.array_equal(*signs), f"{label}: signs of zeros"
+        run(together, signs=True)
+    with changed({"CUDA_SHARED_BYTES": 100}):  # no room for as many elements as a block has threads
+        run(narrow)
 
 
 def check_parts_of_kernels_by_text() -> None:
