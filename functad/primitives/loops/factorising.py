@@ -15,7 +15,7 @@ import numpy as np
 
 from functad import machine_model
 from functad.dtypes import kind_of
-from functad.primitives.loops.kernel_text import KernelText
+from functad.primitives.loops.kernel_text import KernelText, matrix_kernel
 from functad.primitives.loops.text import cast
 from functad.primitives.loops.turning import PitchedMatrix, copy_turned
 from functad.system import lapack
@@ -90,12 +90,8 @@ class RoutineKernel:
         text = KernelText()
         with text.block("for r in range(start, stop):"):
             text.line(*str(self.text).split("\n"))
-        moved = sum(buffer.nbytes for buffer, _ in self._buffers.values())
-        reads = tuple(name for name, (_, mode) in self._buffers.items() if mode == "r")
-        self._target.kernel(
-            next(iter(self._handles)), str(text), self._handles | self._buffers, self._count,
-            flops=flops * self._count, bytes=moved, rows=True, row_reads=reads,
-        )  # fmt: skip
+        name, buffers = next(iter(self._handles)), self._buffers
+        matrix_kernel(self._target, name, text, buffers, self._count, flops, self._handles)
         return True
 
 
