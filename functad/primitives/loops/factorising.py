@@ -71,8 +71,7 @@ class RoutineKernel:
 
     def to_columns(self, source: str, target: str, rows: int, columns: int) -> None:
         """Copy a matrix whose rows lie one behind another to one whose columns do."""
-        matrices = [Matrix(*place.split(", "), pitch) for place, pitch in ((source, columns), (target, rows))]
-        copy_turned(self.text, *matrices, rows, columns, self.dtype)
+        copy_turned(self.text, _matrix(source, columns), _matrix(target, rows), rows, columns, self.dtype)
 
     def to_rows(self, source: str, target: str, rows: int, columns: int) -> None:
         self.to_columns(source, target, columns, rows)
@@ -99,6 +98,11 @@ class RoutineKernel:
 def _sizes(buffer: Any) -> tuple[int, int]:
     m, n = buffer.shape[-2:]
     return m, n
+
+
+def _matrix(place: str, pitch: int) -> Matrix:
+    name, start = place.split(", ")
+    return Matrix(name, start, pitch)
 
 
 def _element(place: str, index: str) -> str:
