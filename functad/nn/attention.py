@@ -172,7 +172,7 @@ def _attended_in_blocks(
 
     @checkpoint
     def block(rows_of: Any) -> Any:
-        q, first = rows_of
+        q, first = lax.optimization_barrier(rows_of)  # else what all blocks have in common is computed at once
         rows = jnp.minimum(first + jnp.arange(q.shape[1]), steps - 1)
 
         def step(carry: Any, columns_of: Any) -> Any:

@@ -70,6 +70,14 @@ def test_memory_grows_with_the_length_not_with_its_square():
     assert temporary(16_384) < 2.1 * temporary(8192)
 
 
+@pytest.mark.parametrize("steps", [1500, 2048, 4096])
+def test_nor_does_it_without_a_derivative(steps):
+    """Though loops of few blocks are written out, and what several steps have in common could leave them."""
+    x = functad.ShapeDtypeStruct((1, steps, 2, 16), "float32")
+    attend = functad.jit(lambda q, k, v: nn.dot_product_attention(q, k, v, is_causal=True))
+    assert attend.lower(x, x, x).memory_plan.arena_bytes < 2.6e3 * steps
+
+
 def dense(params, x):
     return np.asarray(x) @ np.asarray(params["kernel"]) + np.asarray(params.get("bias", 0))
 

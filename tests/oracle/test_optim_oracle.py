@@ -46,7 +46,19 @@ CASES = {
         0.1, multiply_by_parameter_scale=False, clipping_threshold=None, factored=False
     ),
     "sgd": lambda o: o.sgd(0.1, momentum=0.9, nesterov=True),
+    "sgd without momentum": lambda o: o.sgd(0.1),
+    "sgd with momentum": lambda o: o.sgd(0.1, momentum=0.9),
+    "sgd with a schedule": lambda o: o.sgd(o.warmup_cosine_decay_schedule(0.01, 0.1, 2, 5, 0.02)),
+    "adam with a schedule": lambda o: o.adam(o.exponential_decay(0.1, 2, 0.5)),
     "rmsprop": lambda o: o.rmsprop(0.1, centered=True, momentum=0.5),
+    "rmsprop, plain": lambda o: o.rmsprop(0.1),
+    "clipped": lambda o: o.chain(o.clip(0.5), o.sgd(0.1)),
+    "clipped by the norm of all": lambda o: o.chain(o.clip_by_global_norm(1.0), o.adam(0.1)),
+    "clipped by that of each": lambda o: o.chain(o.clip_by_block_rms(0.5), o.sgd(0.1)),
+    "decayed": lambda o: o.chain(o.add_decayed_weights(0.1, mask), o.trace(0.5, True), o.scale_by_learning_rate(0.1)),
+    "scaled by the size of each": lambda o: o.chain(
+        o.scale_by_stddev(), o.scale_by_param_block_rms(), o.scale_by_trust_ratio(), o.scale(-0.1)
+    ),
     "adagrad": lambda o: o.adagrad(0.1),
     "ema": lambda o: o.chain(o.ema(0.9), o.scale(-0.1)),
     "ema without correction": lambda o: o.chain(o.ema(0.9, debias=False), o.scale(-0.1)),
@@ -57,6 +69,25 @@ CASES = {
     "multi_transform by a prefix": lambda o: o.multi_transform({1: o.adam(0.1), 2: o.sgd(0.5)}, {"a": 1, "b": 2}),
     "apply_if_finite": lambda o: o.apply_if_finite(o.adam(0.1), 2),
 }
+
+SCHEDULES = {
+    "constant": lambda o: o.constant_schedule(0.1),
+    "linear": lambda o: o.linear_schedule(0.1, 0.01, 6, transition_begin=2),
+    "cosine": lambda o: o.cosine_decay_schedule(0.1, 8, 0.1),
+    "cosine to a power": lambda o: o.cosine_decay_schedule(0.1, 8, 0.1, 2.0),
+    "exponential": lambda o: o.exponential_decay(0.1, 3, 0.5, transition_begin=2, end_value=0.02),
+    "exponential by steps": lambda o: o.exponential_decay(0.1, 3, 0.5, staircase=True),
+    "piecewise": lambda o: o.piecewise_constant_schedule(0.1, {3: 0.5, 7: 0.1}),
+    "constant after a beginning": lambda o: o.warmup_constant_schedule(0.0, 0.1, 4),
+    "cosine after a beginning": lambda o: o.warmup_cosine_decay_schedule(0.0, 0.1, 3, 9, 0.01),
+    "joined": lambda o: o.join_schedules([o.constant_schedule(0.1), o.linear_schedule(0.1, 0.0, 4)], [5]),
+}
+
+
+@pytest.mark.parametrize("name", list(SCHEDULES))
+def test_schedules(name):
+    found, expected = ([float(make(step)) for step in range(12)] for make in map(SCHEDULES[name], (optim, optax)))
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
 
 
 def grads_of(step, nans=False):

@@ -387,6 +387,10 @@ def test_the_command_writes_text_or_a_page(tmp_path, capsys):
     assert "stages of square" in capsys.readouterr().out
     assert main(["explain", f"{file}:cube"]) == 1
     assert "has no 'cube'" in capsys.readouterr().err
+    assert main(["explain", f"{file}:square"]) == 1
+    assert "missing a required argument: 'x' in --args; write their types" in capsys.readouterr().err
+    assert main([*command[:3], "f32[3], f32[3]"]) == 1
+    assert "square(x): too many positional arguments in --args" in capsys.readouterr().err
 
 
 def test_a_custom_rule_of_reverse_mode_is_gone_through():
