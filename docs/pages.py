@@ -90,7 +90,7 @@ def index(found: dict[str, list[Page]]) -> str:
     start, _ = _readme()
     title, rest = start.split("\n", 1)
     paragraph, rest = rest.strip().split("\n\n", 1)
-    paragraph = paragraph.replace("(#speed)", "(guide.md#speed)")
+    paragraph = paragraph.replace("(#speed)", f"({links.HERE}guide.md#speed)")
     trees = [_toctree(caption, [p for p in pages if not p.within]) for caption, pages in found.items()]
     return "\n\n".join([title, paragraph, rest.strip(), *trees]) + "\n"
 

@@ -48,7 +48,7 @@ def page(name: str, module: types.ModuleType) -> str:
 def _for_readers(doc: str) -> str:
     """A file's docstring without what it knows and must not know, which is said to those who edit it."""
     parts = doc.split("\n\n")
-    return "\n\n".join(part for part in parts if not part.startswith(("Knows ", "This file must not know")))
+    return "\n\n".join(part for part in parts if not part.startswith(("Knows ", "This file ")))
 
 
 def names(module: types.ModuleType) -> Iterator[tuple[str, Any]]:

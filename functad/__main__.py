@@ -38,15 +38,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str] | None) -> int:
     parser = argparse.ArgumentParser(prog="functad", description="functad: composable function transforms for NumPy.")
     parser.add_argument("--version", action="version", version=f"functad {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(metavar="COMMAND")
     train.add_parser(commands)
     cache_command.add_parser(commands)
     doctor.add_parser(commands)
     explain_command.add_parser(commands)
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
-        # The command's own parser, so that its usage is shown, not that of all commands.
-        options.parser.error(f"unrecognized arguments: {' '.join(unknown)}{_suggestion(options.parser, unknown)}")
+        # The command's own parser, if there is one, so that its usage is shown, not that of all commands.
+        own = vars(options).get("parser", parser)
+        own.error(f"unrecognized arguments: {' '.join(unknown)}{_suggestion(own, unknown)}")
+    if "run" not in options:
+        parser.print_help(sys.stderr)
+        return 2
     return options.run(options)
 
 

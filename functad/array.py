@@ -22,7 +22,7 @@ from functad.errors import (
     ShapeError,
     UnhashableTracerError,
 )
-from functad.ir import Aval
+from functad.ir import Aval, TypedByAval
 from functad.system.once import imported
 
 _SET_ITEM = """{what} is immutable: `x[index] = value` cannot work in a pure function.{where}
@@ -39,7 +39,7 @@ else:
     ArrayMethods = object
 
 
-class Array(ArrayMethods):
+class Array(TypedByAval, ArrayMethods):
     """An immutable n-dimensional array: concrete (`ArrayImpl`) or standing for one while a function is traced.
 
     Operators and methods are those of `jax.Array`; `numpy.asarray(x)` of a concrete array copies nothing.
@@ -52,11 +52,6 @@ class Array(ArrayMethods):
     __slots__ = ()
     __array_priority__ = 1000
 
-    aval: Aval
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    ndim: int
-    size: int
     weak_type: bool
 
     def __hash__(self) -> int:
@@ -131,19 +126,19 @@ class ArrayImpl(Array):
         return self._aval
 
     @property
-    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+    def shape(self) -> tuple[int, ...]:
         return self._value.shape
 
     @property
-    def dtype(self) -> np.dtype:  # type: ignore[override]
+    def dtype(self) -> np.dtype:
         return self._value.dtype
 
     @property
-    def ndim(self) -> int:  # type: ignore[override]
+    def ndim(self) -> int:
         return self._value.ndim
 
     @property
-    def size(self) -> int:  # type: ignore[override]
+    def size(self) -> int:
         return self._value.size
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -219,7 +214,7 @@ class KeyArray(ArrayImpl):
         return self._aval
 
     @property
-    def dtype(self) -> np.dtype:  # type: ignore[override]
+    def dtype(self) -> np.dtype:
         dtype: np.dtype = dtypes.key_fry
         return dtype
 
@@ -288,6 +283,7 @@ class DonatedArray(ArrayImpl):
     """An Array whose memory a jitted function has taken: it still has a type, but no elements."""
 
     __slots__ = ()
+    shape, dtype, ndim, size = Array.shape, Array.dtype, Array.ndim, Array.size
 
     @property
     def _value(self) -> np.ndarray:  # type: ignore[override]
@@ -296,22 +292,6 @@ class DonatedArray(ArrayImpl):
             f"{name} was donated: the call was allowed to reuse its memory, so its elements are gone. Use what the "
             "call returned instead, pass a copy (`x.copy()`) if you need both, or do not donate this argument"
         )
-
-    @property
-    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
-        return self.aval.shape
-
-    @property
-    def dtype(self) -> np.dtype:  # type: ignore[override]
-        return self.aval.dtype
-
-    @property
-    def ndim(self) -> int:  # type: ignore[override]
-        return self.aval.ndim
-
-    @property
-    def size(self) -> int:  # type: ignore[override]
-        return self.aval.size
 
     def __format__(self, spec: str) -> str:
         return format(str(self), spec)

@@ -35,6 +35,7 @@ class DeviceArray(ArrayImpl):
     """A concrete array whose elements lie in a device's memory; who asks for them gets a copy in the host's."""
 
     __slots__ = ()
+    shape, dtype, ndim, size = Array.shape, Array.dtype, Array.ndim, Array.size
 
     # The slot `_value` holds the memory, so that an Array can be donated as any other.
     @property
@@ -45,22 +46,6 @@ class DeviceArray(ArrayImpl):
     def aval(self) -> Aval:  # type: ignore[override]
         assert self._aval is not None
         return self._aval
-
-    @property
-    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
-        return self.aval.shape
-
-    @property
-    def dtype(self) -> np.dtype:  # type: ignore[override]
-        return self.aval.dtype
-
-    @property
-    def ndim(self) -> int:  # type: ignore[override]
-        return len(self.aval.shape)
-
-    @property
-    def size(self) -> int:  # type: ignore[override]
-        return self.aval.size
 
     def __copy__(self) -> DeviceArray:
         return on_device(memory_of(self).copy(), self.aval)

@@ -384,13 +384,11 @@ def program_has_effects(program: Program) -> bool:
     return bool(program.cache["effects"])
 
 
-class Placeholder:
-    """Stands for a value by its type alone."""
+class TypedByAval:
+    """Answers what arrays are asked of their type, from `aval`."""
 
-    __slots__ = ("aval",)
-
-    def __init__(self, aval: Aval) -> None:
-        self.aval = aval
+    __slots__ = ()
+    aval: Aval
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -402,11 +400,20 @@ class Placeholder:
 
     @property
     def ndim(self) -> int:
-        return self.aval.ndim
+        return len(self.aval.shape)
 
     @property
     def size(self) -> int:
         return self.aval.size
+
+
+class Placeholder(TypedByAval):
+    """Stands for a value by its type alone."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: Aval) -> None:
+        self.aval = aval
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.aval.str_short()})"

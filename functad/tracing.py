@@ -228,22 +228,6 @@ class Tracer(Array):
         return self.owner
 
     @property
-    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
-        return self.aval.shape
-
-    @property
-    def dtype(self) -> np.dtype:  # type: ignore[override]
-        return self.aval.dtype
-
-    @property
-    def ndim(self) -> int:  # type: ignore[override]
-        return len(self.aval.shape)
-
-    @property
-    def size(self) -> int:  # type: ignore[override]
-        return self.aval.size
-
-    @property
     def weak_type(self) -> bool:  # type: ignore[override]
         return self.aval.weak_type
 

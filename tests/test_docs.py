@@ -79,6 +79,16 @@ def test_links_that_lead_nowhere_are_found(tmp_path):
     assert list(broken(tmp_path / "text.ipynb")) == ["01_none.ipynb"]
 
 
+def test_links_between_the_sites_pages_lead_somewhere(tmp_path):
+    """What Sphinx would say of links, anchors, pictures and lists of pages, in CI, where it is not installed."""
+    pages.write(tmp_path)
+    written = sorted(tmp_path.rglob("*.md"))
+    assert len(written) == len(PAGES) + 1
+    listed = re.findall(r"^/(\S+)$", "\n".join(path.read_text("utf-8") for path in written), flags=re.MULTILINE)
+    assert {tmp_path / f"{name}.md" for name in listed if name in PAGES} == set(written) - {tmp_path / "index.md"}
+    assert {path.relative_to(tmp_path).as_posix(): found for path in written if (found := list(broken(path)))} == {}
+
+
 def test_every_page_has_a_source():
     assert len(PAGES) == sum(map(len, CONTENTS.values()))
     assert all((pages.ROOT / page.source).is_file() for page in PAGES.values() if page.source)

@@ -180,6 +180,12 @@ SUMS = {
         )
         for k in (2, 3)
     },
+    "sum-turned": Family(
+        "sum of x.T along its columns, square",
+        normal(square),
+        lambda np_, _, n: lambda x: np_.sum(x.T, 0),
+        lambda torch, n: lambda x: torch.sum(x.T, 0),
+    ),
     "argmax": Family(
         "argmax along rows of 100",
         normal(rows(100)),

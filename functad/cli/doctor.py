@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,11 @@ Findings = Iterator[tuple[str, object] | Problem]
 
 def add_parser(commands: Any) -> None:
     """Add `doctor` to the sub-commands of a parser."""
-    parser = commands.add_parser("doctor", help="show what functad uses on this machine and test it")
+    parser = commands.add_parser(
+        "doctor",
+        help="show what functad uses on this machine and test it",
+        description="Show what functad uses on this machine, and test it; the exit code is 1 where something is wrong.",
+    )
     parser.add_argument(
         "--measure",
         nargs="*",
@@ -266,6 +271,9 @@ def _compiler() -> Findings:
     yield "test kernel", f"compiled in {1e3 * seconds:.0f} ms, right"
 
 
+_SCALARS = "functad.backends.cuda.scalars"
+
+
 def _cuda() -> Findings:
     """The driver and its GPUs; what compiles for them; and libraries that are used where they are found."""
     try:
@@ -273,19 +281,12 @@ def _cuda() -> Findings:
         calls = driver.library()
     except DeviceError:
         yield "driver", "none: functad runs on the CPU"
+        if find_spec("numba_cuda") and not importlib.import_module(_SCALARS).SIMULATED:
+            yield from _cuda_packages()
         return
     number = driver.version(calls)
     yield "driver", f"for CUDA {number // 1000}.{number % 1000 // 10}"
-    compiler = _cuda_compiler()
-    yield "compiler", compiler.compilers()
-    try:
-        compiler.ptx(_nothing, (("array", "float32"),), (8, 0))
-        yield "libNVVM", "works"
-    except FunctadError as problem:
-        yield Problem(str(problem))
-    yield "assembler", compiler.assembler() or "none: the driver assembles kernels whenever they are loaded"
-    path = compiler.found_library("libcublas.so*")
-    yield "cuBLAS", path or "none: matrix products are functad's own kernels"
+    yield from _cuda_packages()
     for device in importlib.import_module("functad.backends.cuda.device").devices():
         free, total = device.driver.capacity()
         yield (
@@ -296,12 +297,26 @@ def _cuda() -> Findings:
         yield "test kernel", _test_of_gpu(device)
 
 
+def _cuda_packages() -> Findings:
+    """What is installed to make machine code for GPUs, and to multiply matrices there."""
+    compiler = _cuda_compiler()
+    yield "compiler", compiler.compilers()
+    try:
+        compiler.ptx(_nothing, (("array", "float32"),), (8, 0))
+        yield "libNVVM", "works"
+    except FunctadError as problem:
+        yield Problem(str(problem))
+    yield "assembler", compiler.assembler() or "none: the driver assembles kernels whenever they are loaded"
+    path = compiler.found_library("libcublas.so*")
+    yield "cuBLAS", path or "none: matrix products are functad's own kernels"
+
+
 def _nothing(x: Any) -> None:
     """A kernel."""
 
 
 def _cuda_compiler() -> Any:
-    if importlib.import_module("functad.backends.cuda.scalars").SIMULATED:
+    if importlib.import_module(_SCALARS).SIMULATED:
         raise Problem("NUMBA_ENABLE_CUDASIM is set, so Numba's simulator stands for GPUs: unset it to use them")
     try:
         compiler = importlib.import_module("functad.backends.cuda.compiler")

@@ -9,6 +9,7 @@ import argparse
 import ast
 import importlib
 import importlib.util
+import inspect
 import os
 import re
 import sys
@@ -29,6 +30,10 @@ def add_parser(commands: Any) -> None:
         "explain",
         help="show a function from its source to machine code",
         description="Show every stage of a function: source, equations, derivative, optimiser, kernels, machine code.",
+        epilog="examples:\n"
+        "  python -m functad explain functad.nn:gelu --args 'f32[1000]'\n"
+        "  python -m functad explain model.py:loss --args \"{'w': f32[784,10]}, f32[8,784]\" --grad --html page.html",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("function", help="where it is: module:function, or file.py:function")
     parser.add_argument(
@@ -48,6 +53,7 @@ def add_parser(commands: Any) -> None:
 def _run(options: argparse.Namespace) -> int:
     fun = find_function(options.function)
     args = parse_arguments(options.args)
+    _check_number(options.function, fun, args)
     if options.grad:
         fun = grad(fun)
     if options.vmap:
@@ -59,6 +65,19 @@ def _run(options: argparse.Namespace) -> int:
     else:
         print(found)
     return 0
+
+
+def _check_number(name: str, fun: Callable[..., Any], args: list[Any]) -> None:
+    """That a function takes as many arguments as it is given; what NumPy and C define may not tell."""
+    try:
+        signature = inspect.signature(fun)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*args)
+    except TypeError as problem:
+        how = "" if args else "; write their types, such as --args 'f32[8,784], f32[784,10]'"
+        raise ArgumentError(f"explain: {name}{signature}: {problem} in --args{how}") from None
 
 
 def find_function(name: str) -> Callable[..., Any]:

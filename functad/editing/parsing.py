@@ -66,7 +66,7 @@ class _UnsaidArray(DonatedArray):
         self._aval, self.weak_type = aval, False
 
     @property
-    def _value(self) -> np.ndarray:
+    def _value(self) -> np.ndarray:  # type: ignore[override]
         raise ProgramError(
             f"the Program was read from text, which names a constant of type {self.aval.str_short()} but does not say "
             "its value: functad.program_to_text(program, constants=True) writes values into the text"

@@ -108,8 +108,8 @@ class OwnKernels:
         targets = [n for n in ast.walk(tree) if isinstance(getattr(n, "ctx", None), ast.Store)]
         assigned = {n.id for n in targets if isinstance(n, ast.Name)}
         stored = {n.value.id for n in targets if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name)}
-        if problem := unknown_word(tree, {*modes, *assigned, *_BUILTINS}):
-            self._fail(f"writes kernel `{name}`, but {problem}")
+        if unknown := unknown_word(tree, {*modes, *assigned, *_BUILTINS}):
+            self._fail(f"writes kernel `{name}`, but {unknown}")
         for parameter, mode in modes.items():
             if (mode == "r") == (parameter in stored):
                 does = "is written" if mode == "r" else "is not written"

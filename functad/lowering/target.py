@@ -73,7 +73,9 @@ class StepWriter:
         part(builder.nest)
         eqns = list(dict.fromkeys(builder.nest.eqns))
         is_crossed = bool(builder.nest.across)
-        for suffix, nest in (without_crossing if is_crossed else split_reduction)(builder.nest):
+        blocks = self.machine.threads if self.machine.on_device else 1
+        found = without_crossing(builder.nest) if is_crossed else split_reduction(builder.nest, blocks)
+        for suffix, nest in found:
             collapse(nest)
             self.steps.append(NestStep(name + suffix, nest, eqns, may_wait=is_crossed and suffix == "_whole"))
 

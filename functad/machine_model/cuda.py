@@ -19,6 +19,14 @@ CUDA_SMALL_STEP = 200.0
 """ns of a step on the CPU, of a loop that is one thread's work on a GPU, where that takes about 20 times as long: less
 than two launches for each step. Compared on no GPU yet."""
 
+CUDA_PART_TERMS = 1 << 12
+"""elements of a reduction, of each thread of a block 32, from which on they are a part that a block gathers. Compared
+on no GPU yet."""
+
+CUDA_CARRIED_STEPS = 1 << 14
+"""steps of a loop along which a value is carried that are one block's work, where there are few such loops. Compared on
+no GPU yet: each block reads the totals of all before it, a thousand of them in 16 million steps."""
+
 CUDA_VECTOR_POINTS = 1 << 20
 """elements from which on a thread computes four neighbours, loaded and stored together. Compared on no GPU yet: four
 for each thread that a large GPU runs at a time."""

@@ -1,6 +1,6 @@
 """Loops (`scan`, `while`), and gathers and scatters of rows."""
 
-from functad.machine_model import nests
+from functad.machine_model import facts, nests
 
 # ---- loops
 
@@ -30,6 +30,16 @@ SMALLEST_WEIGHT = 1 << 10
 
 SMALLEST_SUNK_SLICE = 64
 """elements of a slice that a loop's body computes itself: vectors had better work on many smaller slices. Compared."""
+
+THIN_PRODUCT_TERMS = 32
+"""terms of a product for all steps, at most, that each step computes for itself: to write a number and to read it again
+takes as long as some 100 operations. Compared: an LSTM on rows of 28 pixels takes 0.95 of the time."""
+
+SMALLEST_SUNK_PRODUCT = 1e6
+"""operations of such a product in a step, at least: a call takes as long as some 10,000. Compared."""
+
+LARGE_STACK = 4 * facts.SECOND_CACHE
+"""bytes of what it gives for all steps, at least: a smaller stack stays in the caches. Derived."""
 
 LEAST_SAVED = 100
 """operations on the chain of all steps that make it worth a kernel before the loop. Compared."""

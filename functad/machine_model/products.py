@@ -44,9 +44,16 @@ OWN_PRODUCT_EXTENT = 8
 OWN_PRODUCT_BYTES = 8 * facts.SECOND_CACHE
 """bytes of a matrix from which functad's own product (AVX-512), packing while it multiplies, is faster. Derived."""
 
-OWN_PRODUCT_SIDE = 256
-"""elements along each side of a product, from which on that is so, too. Compared, on Emerald Rapids: 0.86 of
-the time in tiles at 316, 0.84 at 500, 0.8 at 1,000."""
+OWN_PRODUCT_MULTIPLICATIONS = 1 << 24
+"""multiplications from which on that is so, too, of a product with OWN_PRODUCT_SIDE along each side. Compared, on
+Emerald Rapids: 0.8 of the time in tiles at 128 x 512 x 512, 0.9 at 100 x 1,024 x 256; below 2^23 as much or more."""
+
+OWN_PRODUCT_SIDE = 64
+"""elements along each side of such a product. Compared: with 32 it takes 1.05 to 1.1 of the time."""
+
+OWN_PRODUCT_FEW_ROWS = 16
+"""rows of a product, at least, that is faster so because of its many terms (more than DIRECT_FEW) with the left operand
+transposed, which the library packs: the gradient of a weight. Compared, on Emerald Rapids: 0.6 to 0.9 of the time."""
 
 OWN_PRODUCT_ROWS = 4
 """rows of such a product, at least, so that it fills its vectors. Compared."""

@@ -73,7 +73,7 @@ To try next:
   python -m functad train rnn --preset best
   python -m functad train text
   python -m functad train cnn --help
-README.md shows in five minutes how such a step is written; functad/train/loop.py is this one."""
+docs/training.md shows how such a step is written; functad/train/loop.py is this one."""
 
 
 def add_parsers(networks: Any) -> None:

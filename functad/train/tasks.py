@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from functad import nn
 from functad import numpy as jnp
+from functad.errors import ArgumentError
 
 
 class Dataset(NamedTuple):
@@ -29,6 +30,11 @@ class Dataset(NamedTuple):
 def classifier(network: nn.Layer) -> Callable[..., Any]:
     """The loss of a network that gives one score a class: softmax cross-entropy; its metric is the accuracy.
 
+    A batch is a `Dataset`, or another pair of inputs and labels.
+
+    Raises:
+        ArgumentError: when it is called, if a batch is no pair.
+
     >>> import numpy as np
     >>> from functad import nn
     >>> batch = Dataset(np.eye(4, dtype=np.float32), np.array([0, 1, 2, 0]))
@@ -36,16 +42,22 @@ def classifier(network: nn.Layer) -> Callable[..., Any]:
     Array(0.75, dtype=float32)
     """
 
-    def loss(params: Any, batch: Dataset, key: Any) -> Any:
-        logits = network.apply(params, batch.inputs, key=key, train=key is not None)
-        value = nn.softmax_cross_entropy_with_integer_labels(logits, batch.labels).mean()
-        return value, {"accuracy": nn.accuracy(logits, batch.labels)}
+    def loss(params: Any, batch: Any, key: Any) -> Any:
+        inputs, labels = _dataset("classifier", batch)
+        logits = network.apply(params, inputs, key=key, train=key is not None)
+        value = nn.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
+        return value, {"accuracy": nn.accuracy(logits, labels)}
 
     return loss
 
 
 def binary_classifier(network: nn.Layer) -> Callable[..., Any]:
     """The loss of a network that gives one score, above 0 for class 1: binary cross-entropy; and the accuracy.
+
+    A batch is a `Dataset`, or another pair of inputs and labels.
+
+    Raises:
+        ArgumentError: when it is called, if a batch is no pair.
 
     >>> import numpy as np
     >>> from functad import nn
@@ -54,9 +66,19 @@ def binary_classifier(network: nn.Layer) -> Callable[..., Any]:
     Array(0.6666667, dtype=float32)
     """
 
-    def loss(params: Any, batch: Dataset, key: Any) -> Any:
-        scores = network.apply(params, batch.inputs, key=key, train=key is not None)[:, 0]
-        value = nn.sigmoid_binary_cross_entropy(scores, batch.labels).mean()
-        return value, {"accuracy": jnp.mean((scores > 0) == (batch.labels > 0))}
+    def loss(params: Any, batch: Any, key: Any) -> Any:
+        inputs, labels = _dataset("binary_classifier", batch)
+        scores = network.apply(params, inputs, key=key, train=key is not None)[:, 0]
+        value = nn.sigmoid_binary_cross_entropy(scores, labels).mean()
+        return value, {"accuracy": jnp.mean((scores > 0) == (labels > 0))}
 
     return loss
+
+
+def _dataset(name: str, batch: Any) -> Dataset:
+    if not isinstance(batch, (tuple, list)) or len(batch) != 2:
+        raise ArgumentError(
+            f"{name}: a batch must be a pair (inputs, labels), but is of type {type(batch).__name__}; give fit "
+            "functad.train.Dataset(inputs, labels), or a loss of your own"
+        )
+    return Dataset(*batch)

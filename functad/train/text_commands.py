@@ -143,7 +143,11 @@ def add_parsers(networks: Any) -> None:
         ("--heads", "heads of a transformer (default: 4)", {**number, "default": 4}),
         ("--length", "characters of a piece of text (default: 64)", {**number, "default": 64}),
         ("--dropout", "share of values that are left out between layers (default: 0)", {**share, "default": 0.0}),
-        ("--sample", "characters to write at the end (default: 400)", {"type": whole_number, "default": 400}),
+        (
+            "--sample",
+            "characters to write at the end (default: 400)",
+            {"type": whole_number, "default": 400, "metavar": "N"},
+        ),
         (
             "--prompt",
             "what they begin with (default: a line break)",

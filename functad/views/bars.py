@@ -64,7 +64,8 @@ class Bars:
         height = _TOP + _ROW * len(rows) + _FOOT
         parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" '
-            f'height="{height}" role="img" style="width:100%;height:auto;font:12px system-ui,sans-serif">{ALONE}',
+            f'height="{height}" role="img" '
+            f'style="width:100%;max-width:{3 * _WIDTH // 2}px;height:auto;font:12px system-ui,sans-serif">{ALONE}',
             f"<title>{escape(self.title)}</title><desc>{escape(repr(self)[1:-1])}</desc>",
             _text(0, 16, self.title, 'font-weight="600" font-size="13"'),
             *(self._row(row, _TOP + _ROW * i, most) for i, row in enumerate(rows)),

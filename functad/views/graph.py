@@ -274,9 +274,11 @@ _SCRIPT = """
   if (!nodes.length) continue;
   nodes[0].setAttribute('tabindex', '0');
   // All of it where that is legible; else its width, of which a part may have to do.
-  zoom(whole() > .5 ? whole() : Math.min(1, Math.max(.75, frame.clientWidth / width)), 0, 0);
-  const box = nodes[0].getBoundingClientRect(), below = box.top - frame.getBoundingClientRect().top;
+  zoom(whole() > .4 ? whole() : Math.min(1, Math.max(.75, frame.clientWidth / width)), 0, 0);
+  const box = nodes[0].getBoundingClientRect(), corner = frame.getBoundingClientRect();
+  const below = box.top - corner.top, across = box.left - corner.left;
   if (below > frame.clientHeight / 2) frame.scrollTop = below - 60;
+  if (across + box.width > frame.clientWidth) frame.scrollLeft = across + (box.width - frame.clientWidth) / 2;
 } })();
 """
 

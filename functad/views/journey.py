@@ -119,6 +119,13 @@ def _why_not_run(program: Program) -> str:
 # --- stages --------------------------------------------------------------------------------------------------------
 
 
+_RECORDED = "The function ran once on stand-ins for arrays, which recorded each operation: an equation a line."
+_RECORDED_PART = (
+    "The function ran once on stand-ins for arrays, which recorded each operation on what is differentiated: an "
+    "equation a line. What does not depend on that, or has no derivative, as a comparison has none, is a constant here."
+)
+
+
 class _Writer:
     """Writes the stages of what was recorded."""
 
@@ -161,7 +168,7 @@ class _Writer:
             shown = self._program(derivative.primal)
             yield Stage(
                 "Traced",
-                "The function ran once on stand-ins for arrays, which recorded each operation: an equation a line.",
+                _RECORDED_PART if derivative.primal.constvars else _RECORDED,
                 tuple(shown),
                 legend,
             )
@@ -192,7 +199,7 @@ class _Writer:
         elif self.recorder.examples:
             yield Stage("Batched", "This is the whole Program, for all examples.", tuple(lines), legend)
         else:
-            does = "The function ran once on stand-ins for arrays, which recorded each operation: an equation a line."
+            does = _RECORDED
             yield Stage("Traced", does, tuple(lines), legend)
 
     def _legend(self) -> tuple[str, ...]:
@@ -266,7 +273,8 @@ class _Writer:
         lines: list[Line] = []
         for filename, numbers in wanted.items():
             file = self.places.files.setdefault(filename, len(self.places.files))
-            lines.append(Line(filename, "#"))
+            is_known = bool(linecache.getlines(filename))
+            lines.append(Line(filename if is_known else f"{filename} (its text is not known)", "#"))
             last = 0
             for number in sorted(numbers):
                 if last and number > last + 1:
@@ -297,7 +305,7 @@ class _Writer:
         computed = sum(1 for line in lines if not line.mark)
         does = (
             f"Equations that go over the same elements share one loop, so that what lies between them is never written "
-            f"to memory: {computed} equations, {len(steps)} {'step' if len(steps) == 1 else 'steps'}."
+            f"to memory: {_counted(computed, 'equation')}, {_counted(len(steps), 'step')}."
         )
         return Stage("Fused into groups", does, tuple(lines))
 
@@ -379,6 +387,10 @@ class _Writer:
             yield Stage(
                 title, f"{does} {sum(len(t) for t in functions.values()):,} lines.", tuple(lines), (), None, True
             )
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _kernel_note(name: str, cost: Mapping[str, Any], measured: Mapping[str, float]) -> str:

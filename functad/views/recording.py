@@ -126,6 +126,10 @@ class JourneyRecorder(Observer):
         for var, name in (user_names or {}).items():
             self._name_after(self._root(var), name)
         programs = [p for d in self.derivatives for p in (d.primal, d.linear)] + [*self.examples, program]
+        of_constant: dict[int, Var] = {}  # by the identity of an array, which several of these Programs may hold
+        for one in programs:
+            for var, constant in zip(one.constvars, one.consts):
+                self._twin.setdefault(var, of_constant.setdefault(id(constant), var))
         self.name_all(program.replace(eqns=(), outvars=()), special)  # inputs first
         for one in programs:
             self.name_all(one, special)

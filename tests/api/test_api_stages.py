@@ -8,6 +8,7 @@ from compiler_tools import needs_numba
 
 import functad
 import functad.numpy as jnp
+from functad.backends.cpu import report
 from functad.config import config
 from functad.errors import ArgumentError, DTypeError, ShapeError
 
@@ -54,6 +55,13 @@ def test_the_profile_names_every_kernel_with_its_floor():
     assert len(profile.kernels) == len(compiled._traced.lower().cost.kernels)
     assert all(k.time > 0 and k.floor >= 0 for k in profile.kernels) and profile.step > 0
     assert "floor" in str(profile) and all(k.kernel in str(profile) for k in profile.kernels)
+
+
+@needs_numba
+def test_no_floor_is_above_the_time_that_a_kernel_took(monkeypatch):
+    monkeypatch.setattr(report, "copy_speed", lambda: 1e-9)  # of a machine that was busy with other things
+    profile = jit(loss).lower(PARAMS, X).compile().profile(PARAMS, X)
+    assert all(k.floor == k.time for k in profile.kernels)
 
 
 @needs_numba

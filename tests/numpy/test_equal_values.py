@@ -89,6 +89,50 @@ def test_symmetric_functions_of_equal_eigenvalues_have_a_first_derivative():
         np.testing.assert_allclose(slope, 12 * np.eye(3), rtol=1e-12)
 
 
+@pytest.mark.parametrize(
+    "by_values, otherwise",
+    [
+        (lambda a: jnp.sum(jnp.exp(jnp.linalg.eigvalsh(a))), lambda a: jnp.trace(expm(a))),
+        (lambda a: jnp.sum(jnp.log(jnp.linalg.eigvalsh(a))), lambda a: jnp.linalg.slogdet(a)[1]),
+        (lambda a: jnp.sum(jnp.linalg.eigvalsh(a) ** 2), lambda a: jnp.trace(a @ a)),
+        (lambda a: jnp.sum(jnp.linalg.svdvals(a)), lambda a: jnp.linalg.norm(a, "nuc")),
+    ],
+)
+def test_higher_derivatives_of_their_symmetric_functions_are_to_be_had_otherwise(by_values, otherwise):
+    """k equal eigenvalues move by k numbers, and a second derivative depends on k (k + 1) / 2 of them."""
+    start, direction = np.diag([2.0, 2.0, 5.0]), C[:3, :3] + C[:3, :3].T
+
+    def on_line(f):
+        return lambda t: f(start + t * direction)
+
+    slopes = [functad.grad(on_line(f)) for f in (by_values, otherwise)]
+    zero, up, down = (np.array(x) for x in (0.0, 1e-5, -1e-5))
+    np.testing.assert_allclose(slopes[0](zero), slopes[1](zero), rtol=1e-12)
+    second, third = functad.grad(slopes[1]), functad.grad(functad.grad(slopes[1]))
+    np.testing.assert_allclose(second(zero), (slopes[1](up) - slopes[1](down)) / 2e-5, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(third(zero), (second(up) - second(down)) / 2e-5, rtol=1e-6, atol=1e-6)
+    assert np.isnan(functad.grad(slopes[0])(zero))
+
+
+def test_what_is_simple_has_derivatives_beside_equal_eigenvalues():
+    """Of the eigenvalue that differs, and of its vector's projector; of order 2 in forward mode."""
+    start, direction, zero = np.diag([2.0, 2.0, 5.0]), C[:3, :3] + C[:3, :3].T, np.zeros(())
+
+    def largest(t):
+        return jnp.linalg.eigvalsh(start + t * direction)[-1]
+
+    def projector(t):
+        v = jnp.linalg.eigh(start + t * direction)[1][:, -1]
+        return jnp.outer(v, v)
+
+    np.testing.assert_allclose(functad.grad(largest)(zero), direction[2, 2], rtol=1e-12)
+    twice = functad.jvp(lambda t: functad.jvp(largest, (t,), (np.ones(()),))[1], (zero,), (np.ones(()),))[1]
+    np.testing.assert_allclose(twice, 2 * (direction[2, 0] ** 2 + direction[2, 1] ** 2) / 3, rtol=1e-12)
+    moved = np.zeros((3, 3))
+    moved[2, :2] = moved[:2, 2] = direction[2, :2] / 3
+    np.testing.assert_allclose(functad.jvp(projector, (zero,), (np.ones(()),))[1], moved, atol=1e-12)
+
+
 def test_vectors_of_equal_eigenvalues_have_none():
     """No dV and dw linear in dA give `V f(w) Vᴴ` its derivative: zeros between equal ones are wrong for f(w) = w."""
 

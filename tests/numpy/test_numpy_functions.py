@@ -263,3 +263,24 @@ def test_parts_of_modf_have_the_sign_of_the_number():
         np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
     slope = functad.grad(lambda x: jnp.modf(x)[0].sum())(x[:-2])
     np.testing.assert_array_equal(slope, np.ones(6))
+
+
+def test_what_is_joined_by_an_index():
+    x = jnp.arange(2.0)
+    np.testing.assert_array_equal(jnp.r_["r", x, 2:4], [[0, 1, 2, 3]])  # where NumPy gives its matrices
+    np.testing.assert_array_equal(jnp.r_["c", x, 2], [[0], [1], [2]])
+    np.testing.assert_array_equal(functad.jit(lambda x: jnp.r_[x, 1:3, 0])(x), [0, 1, 1, 2, 0])
+    np.testing.assert_array_equal(functad.grad(lambda x: jnp.sum(jnp.c_[x, x] ** 2))(x), [0, 4])
+    assert jnp.r_[1:3].dtype == jnp.int32 and jnp.r_[1:3, 0.5].dtype == jnp.float32
+    for key, text in (((), "was given none"), ((1, "0"), "must be the first"), (("x,1", 1), "'x,1' must be")):
+        with pytest.raises(ArgumentError, match=text):
+            jnp.r_[key]
+    with pytest.raises(ArgumentError, match=r"the axes of a part of shape \(2,\) cannot begin at 3 of 3"):
+        jnp.r_["0,3,3", x]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_infinities_have_no_spacing(dtype):
+    """NaN, as in NumPy; JAX's is inf for −inf of float16."""
+    for spacing in (jnp.spacing, functad.jit(jnp.spacing)):
+        assert np.isnan(spacing(np.array([-np.inf, np.inf], dtype))).all()

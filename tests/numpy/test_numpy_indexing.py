@@ -241,3 +241,36 @@ def test_traced_indices_whose_dtype_is_too_small_for_the_axis(dtype):
     changed = x.copy()
     changed[index] = -1
     np.testing.assert_array_equal(functad.jit(lambda x, i: x.at[i].set(-1))(x, index), changed)
+
+
+INDICES = {
+    "numbers": (1, -1),
+    "slices": (slice(None, None, -1), slice(1, 100)),
+    "new axes": (None, ..., None, 2),
+    "positions": jnp.array([2, 0, -1]),
+    "positions of both axes": (jnp.array([[0], [2]]), np.array([1, 3], np.uint8)),
+    "a number and positions": (jnp.array(1), slice(None), None),
+    "a mask": np.arange(12).reshape(3, 4) % 5 < 2,
+    "a mask of rows": jnp.array([True, False, True]),
+    "positions outside": jnp.array([5, -9]),
+    "a large unsigned number": np.array([2**64 - 1, 1], np.uint64),
+    "none": (slice(5, 5), jnp.array([], "int32")),
+}
+
+
+@pytest.mark.parametrize("name", INDICES)
+def test_known_arrays_are_indexed_as_traced_ones(name):
+    x = jnp.arange(12.0).reshape(3, 4)
+    for given in (x, x.astype("float16"), x > 3):
+        found = given[INDICES[name]]
+        (traced,) = functad.make_jaxpr(lambda x: x[INDICES[name]])(given).out_avals
+        assert found.aval == traced
+        as_traced = functad.vmap(lambda x: x[INDICES[name]])(given[None])[0]
+        np.testing.assert_array_equal(np.asarray(found), np.asarray(as_traced))
+        assert not np.asarray(found).flags.writeable
+
+
+def test_a_number_of_weak_type_stays_weak_where_it_is_indexed():
+    assert jnp.asarray(2.0)[None].weak_type and jnp.asarray(2.0)[()].weak_type
+    keys = functad.random.split(functad.random.key(0), 3)
+    assert keys[1].dtype == functad.random.key(0).dtype and keys[jnp.array([2, 0])].shape == (2,)

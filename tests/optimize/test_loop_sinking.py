@@ -64,6 +64,49 @@ def test_the_derivative_of_an_error_at_every_step_is_computed_in_the_loop_back()
     assert names(program).count("scan") == 2 and not {"sub", "mul"} & set(names(program))
 
 
+PIXELS = np.zeros((28, 100, 28), np.float32) + np.linspace(-1, 1, 28, dtype=np.float32)
+WEIGHTS = RNG.normal(size=(28, 512)).astype(np.float32)
+BIAS = RNG.normal(size=512).astype(np.float32)
+
+
+def product_before(x: Any, w: Any, b: Any) -> Any:
+    return decayed(x @ w + b)[0]
+
+
+def product_inside(x: Any, w: Any, b: Any) -> Any:
+    start = jnp.zeros((x.shape[1], w.shape[1]))
+    return lax.scan(lambda s, x: (jnp.tanh(s * 0.5 + (x @ w + b)), None), start, x)[0]
+
+
+@pytest.mark.parametrize("fun", [product_before, product_inside])
+def test_products_of_few_terms_are_computed_in_the_loop(fun: Any) -> None:
+    program = optimized_program(fun, PIXELS, WEIGHTS, BIAS)
+    (scan,) = scans(program)
+    assert "dot_general" in names(body(scan)) and "dot_general" not in names(program)
+    assert not any(a.aval.shape == (28, 100, 512) for e in program.eqns for a in e.invars)
+    assert str(simplify(program)) == str(program)
+
+
+@pytest.mark.parametrize("fun", [product_before, product_inside])
+@pytest.mark.parametrize(
+    ("rows", "terms", "columns"),
+    [(100, 64, 512), (10, 28, 512), (100, 28, 128)],  # many terms, little to do in a step, a small stack
+)
+def test_other_products_are_computed_for_all_steps_at_once(fun: Any, rows: int, terms: int, columns: int) -> None:
+    x, w = np.zeros((28, rows, terms), np.float32), np.zeros((terms, columns), np.float32)
+    program = optimized_program(fun, x, w, w[0])
+    (scan,) = scans(program)
+    assert "dot_general" in names(program) and "dot_general" not in names(body(scan))
+
+
+def test_products_in_the_loop_give_the_same() -> None:
+    expected = np.zeros((100, 512))
+    for x in PIXELS:
+        expected = np.tanh(expected * 0.5 + (x @ WEIGHTS + BIAS))
+    found = functad.jit(product_before)(PIXELS, WEIGHTS, BIAS)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
 def test_values_for_each_row_of_each_step_stay_small() -> None:
     xs = XS.reshape(STEPS, 10, 10)
     program = optimized_program(lambda x: decayed(x - x.mean(2, keepdims=True))[0], xs)

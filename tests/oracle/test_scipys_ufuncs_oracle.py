@@ -27,7 +27,9 @@ def counterpart_of(name):
     return getattr(functad.scipy.special, name, None) or getattr(functad.numpy, name, None)
 
 
-NAMES = [n for n in dir(special) if isinstance(getattr(special, n), np.ufunc) and counterpart_of(n)]
+OF_ONE_ORDER = {"jn", "jv", "yn"}  # an order is a known integer: they have tests of their own
+UFUNCS = {n for n in dir(special) if isinstance(getattr(special, n), np.ufunc)} - OF_ONE_ORDER
+NAMES = sorted(n for n in UFUNCS if counterpart_of(n))
 
 
 def test_the_list_of_names_is_the_one_meant():
@@ -121,7 +123,8 @@ def test_the_error_of_odeint_names_ours():
 # What HIPS autograd 1.9 differentiates of SciPy; x is a vector of positive numbers, m a positive definite matrix.
 UFUNCS_OF_AUTOGRAD = """
 beta(x, 2.) betainc(2., 3., x) betaln(x, 2.) psi(x) digamma(x) gamma(x) gammaln(x) gammainc(2., x) gammaincc(2., x)
-gammasgn(x) rgamma(x) i0(x) i1(x) erf(x) erfc(x) erfinv(x) erfcinv(x) logit(x) expit(x)
+gammasgn(x) rgamma(x) i0(x) i1(x) j0(x) j1(x) jn(2, x) y0(x) y1(x) yn(2, x) erf(x) erfc(x) erfinv(x) erfcinv(x)
+logit(x) expit(x)
 """
 NO_UFUNCS_OF_AUTOGRAD = """
 special.polygamma(1,x) special.multigammaln(x+2,2) special.logsumexp(x)
@@ -136,7 +139,7 @@ stats.norm.logcdf(x) stats.norm.logsf(x) stats.poisson.cdf(2,x) stats.poisson.lo
 stats.t.pdf(x,3.) stats.t.cdf(x,3.) stats.t.logpdf(x,3.) stats.t.logcdf(x,3.)
 """
 # Those that functad has not: the error says so.
-ABSENT_OF_AUTOGRAD = ["j0(x)", "y0(x)", "j1(x)", "y1(x)", "jn(2, x)", "yn(2, x)", "iv(2, x)", "ive(2, x)"]
+ABSENT_OF_AUTOGRAD = ["iv(2, x)", "ive(2, x)"]
 M = np.array([[2.0, 0.3, 0.1], [0.3, 1.0, 0.2], [0.1, 0.2, 3.0]])
 POINT = np.array([0.25, 0.5, 0.875])
 

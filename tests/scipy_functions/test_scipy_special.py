@@ -89,6 +89,9 @@ AT = [
     (special.boxcox, (0.3, -1.7)),
     (special.boxcox1p, (0.3, 1e-9)),
     (special.comb, (5.5, 2.2)),
+    (special.y0, (0.3,)),
+    (special.y1, (30.0,)),
+    (lambda x: special.yn(2, x), (2.0,)),
     (special.dawsn, (0.2,)),
     (special.dawsn, (-7.0,)),
     (lambda x, y: special.wofz(x + 1j * y).real, (0.3, -0.4)),
@@ -158,6 +161,21 @@ def test_errors():
         special.bernoulli(-1)
     with pytest.raises(ArgumentError, match="series_order"):
         special.log_ndtr(0.0, 50)
+
+
+def test_bessel_functions_of_the_second_kind():
+    x = np.array([-1.0, 0.0, 1e-30, 0.5, 24.9999, 25.0001, 1e4, np.inf, np.nan])
+    for run in (lambda f: f, functad.jit):
+        with functad.enable_x64(True):
+            zeroth, first, second = (np.asarray(run(lambda x, n=n: special.yn(n, x))(x)) for n in (0, 1, 2))
+            order_0, order_1 = (np.asarray(run(lambda x, n=n: special.jv(n, x))(x)) for n in (0, 1))
+        np.testing.assert_allclose(zeroth[1:4], [-np.inf, -44.04994022787435, -0.44451873350670656], rtol=1e-13)
+        assert np.isnan(first[[0, 8]]).all() and first[1] == -np.inf and first[7] == 0
+        zeroth, first, second, order_0, order_1 = (y[2:7] for y in (zeroth, first, second, order_0, order_1))
+        np.testing.assert_allclose(order_1 * zeroth - order_0 * first, 2 / (np.pi * x[2:7]), rtol=1e-11)
+        np.testing.assert_allclose(second, 2 / x[2:7] * first - zeroth, rtol=1e-12)
+    with pytest.raises(ArgumentError, match="the order must be one known integer, got 0.5"):
+        special.jv(0.5, 1.0)
 
 
 def test_ways_to_take_some_of_many():

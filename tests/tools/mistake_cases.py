@@ -1033,4 +1033,15 @@ random.seed(0)  # here
 """,
         ("functad.random.key(0)",),
     ),
+    (
+        "a dataset that is no pair",
+        """
+net = nn.Dense(2)
+x, y = np.ones((8, 3), np.float32), np.zeros(8, np.int32)
+weights = net.init(random.key(0), x)
+options = {"until": 1, "batch_size": 4, "key": random.key(1)}
+functad.train.fit(functad.train.classifier(net), weights, optim.sgd(0.1), {"x": x, "y": y}, **options)  # here
+""",
+        ("(inputs, labels)", "functad.train.Dataset"),
+    ),
 ]

@@ -337,7 +337,7 @@ def test_damaged_mnist_is_an_error_even_where_other_files_are_missing(monkeypatc
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ([], "the following arguments are required: COMMAND"),
+        (["--verion"], "unrecognized arguments: --verion (did you mean --version?)"),
         (["train"], "the following arguments are required: NETWORK"),
         (["train", "mlp"], "invalid choice: 'mlp'"),
         ([*SMALL, "--epochs", "0"], "argument --epochs: '0' is not a whole number of at least 1"),
@@ -353,6 +353,11 @@ def test_wrong_arguments_are_named(arguments, text, capsys):
         main(arguments)
     assert ending.value.code == 2
     assert text in capsys.readouterr().err
+
+
+def test_without_a_command_the_commands_are_shown(capsys):
+    assert main([]) == 2
+    assert "show a function from its source to machine code" in capsys.readouterr().err
 
 
 def test_what_cannot_work_is_said_before_training(capsys, tmp_path):

@@ -200,6 +200,25 @@ def test_new_variables_get_no_name_of_an_earlier_stage():
     assert new and not new & set().union(*earlier)
 
 
+def test_constants_keep_their_letters_and_it_is_said_what_is_one():
+    weights = jnp.arange(8.0)
+    found = functad.explain(functad.grad(lambda x: (jnp.sin(x) * weights).sum()), times=False)(np.ones(8, np.float32))
+    binders = [
+        re.match(r"{ lambda (.*); ", texts(found[title])[0])[1] for title in ("Traced", "Linearised", "Transposed")
+    ]
+    assert binders[0] == binders[2] == "a:f32[8]" and "a:f32[8]" in binders[1]
+    assert "on what is differentiated" in found["Traced"].does
+    assert "differentiated" not in functad.explain(jnp.sin, times=False)(1.0)["Traced"].does
+
+
+def test_lines_of_text_that_is_gone_are_numbers():
+    names = {"jnp": jnp}
+    exec(compile("def f(x):\n    return jnp.sin(x)\n", "<a cell that is gone>", "exec"), names)
+    found = functad.explain(names["f"], times=False)(1.0)
+    assert texts(found["Source"]) == ["<a cell that is gone> (its text is not known)", "1", "2"]
+    assert "1 equation, 1 step." in found["Fused into groups"].does
+
+
 def test_a_pass_of_the_users_shows_up(monkeypatch):
     def count_twice(program):
         """Nothing is counted, but equations go round."""
@@ -368,6 +387,10 @@ def test_the_command_writes_text_or_a_page(tmp_path, capsys):
     assert "stages of square" in capsys.readouterr().out
     assert main(["explain", f"{file}:cube"]) == 1
     assert "has no 'cube'" in capsys.readouterr().err
+    assert main(["explain", f"{file}:square"]) == 1
+    assert "missing a required argument: 'x' in --args; write their types" in capsys.readouterr().err
+    assert main([*command[:3], "f32[3], f32[3]"]) == 1
+    assert "square(x): too many positional arguments in --args" in capsys.readouterr().err
 
 
 def test_a_custom_rule_of_reverse_mode_is_gone_through():

@@ -93,3 +93,19 @@ def test_a_tree_folds(tmp_path):
     """
     page = f"<!DOCTYPE html><html><body>{view._repr_html_()}</body></html>"
     assert acted(page, script, tmp_path) == {"before": 3, "opened": 4, "closed": 1, "said": "copied", "overflow": 0}
+
+
+def test_the_first_box_of_a_wide_drawing_is_in_view(tmp_path):
+    def wide(x, *others):
+        for i, other in enumerate(others):
+            x = jnp.sin(x * (1.5 + i)) + jnp.cos(x) * other
+        return jnp.sum(x)
+
+    graph = functad.graph(functad.grad(wide), fold=False)(np.ones(3, np.float32), *range(1, 31))
+    script = """
+    const box = document.querySelector('.fg-node').getBoundingClientRect();
+    const frame = document.querySelector('.fg-scroll').getBoundingClientRect();
+    found.wide = document.querySelector('.fg-scroll').scrollWidth > 2 * frame.width;
+    found.seen = box.left >= frame.left && box.right <= frame.right && box.bottom <= frame.bottom;
+    """
+    assert acted(graph.html(), script, tmp_path) == {"wide": True, "seen": True}

@@ -134,7 +134,8 @@ def profile_of(measured: Sequence[tuple[Instruction, int, float]], step: float, 
     for instruction, times, ns in measured:
         # Operations that are no product cannot reach the speed of products; only bytes count for them.
         operations = instruction.flops / peak if instruction.function.startswith("gemm") else 0.0
-        floor = max(operations, instruction.bytes / bandwidth)
+        # Speeds are measured at another moment, maybe a busier one: no kernel needs more than it has taken.
+        floor = min(max(operations, instruction.bytes / bandwidth), ns)
         found.append(KernelTime(label(instruction, times), times * ns / 1e3, times * floor / 1e3))
     return Profile(tuple(found), step / 1e3)
 

@@ -107,28 +107,29 @@ def _set_in(text: str) -> set[str]:
     return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
-def _emitter(nest: Nest, mapping: LoopMapping, threads: int) -> _CudaEmitter:
+def _emitter(nest: Nest, mapping: LoopMapping, threads: int) -> CudaEmitter:
     """What prints a nest, by four elements where that pays."""
     fours = in_fours(nest, mapping, threads)
     values = {a.name: (a.value,) for a in nest.accumulators}
-    return (
-        _CudaEmitter(nest, mapping, values) if fours is None else _CudaEmitter(fours.nest, fours.mapping, fours.values)
-    )
+    return CudaEmitter(nest, mapping, values) if fours is None else CudaEmitter(fours.nest, fours.mapping, fours.values)
 
 
-class _CudaEmitter:
-    def __init__(self, nest: Nest, mapping: LoopMapping, values: Mapping[str, Sequence[str]]) -> None:
+class CudaEmitter:
+    """Prints one nest. values: of each accumulator what it gathers in a step. parts: more loops of its blocks."""
+
+    def __init__(
+        self, nest: Nest, mapping: LoopMapping, values: Mapping[str, Sequence[str]], parts: Sequence[Symbol] = ()
+    ) -> None:
         self.nest, self.mapping, self.values = nest, mapping, values
         self.lines: list[str] = []
         self.parameters = parameters(nest)
-        symbols = {s.name: s for s in nest.loops}
+        symbols = {s.name: s for s in (*nest.loops, *parts)}
         symbols |= {loop.name: Symbol(OWNER, 0, loop.extent - 1) for loop in mapping.grid if loop.name == OWNER}
         self.outer = [symbols[loop.name] for loop in (*mapping.grid, *mapping.block)]
         self.inner = [symbols[loop.name] for loop in (*mapping.thread, *mapping.serial)]
 
     def kernel(self) -> CudaKernel:
-        for name, value in self.nest.used_constants().items():
-            self._line(0, f"{name} = {literal_text(value, value.dtype)}")
+        self._constants()
         if not self.mapping.by_block:
             self._by_thread()
         elif self.nest.carries:
@@ -136,6 +137,10 @@ class _CudaEmitter:
         else:
             self._by_block()
         return CudaKernel("\n".join(self.lines) + "\n", tuple(self.parameters.values()), self.mapping)
+
+    def _constants(self) -> None:
+        for name, value in self.nest.used_constants().items():
+            self._line(0, f"{name} = {literal_text(value, value.dtype)}")
 
     # --- forms -------------------------------------------------------------------------------------------
 
@@ -207,13 +212,17 @@ class _CudaEmitter:
         self._line(1, "cuda.syncthreads()")
 
     def _carried_by_block(self) -> None:
-        """As many steps at a time as a block has threads; `before` is what all earlier ones have come to."""
         (symbol,) = self.inner
-        inside = f"if {symbol.name} < {symbol.extent}:"
         self._begin_block(self.nest.carries)
         for c in self.nest.carries:
             self._line(1, f"before_{c.name} = {start_of(c)}")
-        self._line(1, f"for first in range(0, {symbol.extent}, THREADS):")
+        self._carried_steps("0", str(symbol.extent))
+
+    def _carried_steps(self, start: str, end: str) -> None:
+        """As many steps at a time as a block has threads; `before` is what all earlier ones have come to."""
+        (symbol,) = self.inner
+        inside = f"if {symbol.name} < {symbol.extent}:"
+        self._line(1, f"for first in range({start}, {end}, THREADS):")
         self._line(2, f"{symbol.name} = first + thread")
         for c in self.nest.carries:
             self._line(2, f"{c.name} = {start_of(c)}")

@@ -14,6 +14,7 @@ from functools import cached_property
 from functad import machine_model
 from functad.backends.cpu.kernels.emit_loop import emit_loop
 from functad.backends.cpu.kernels.small_loops import cost_of_steps, step_cost, touched_by
+from functad.backends.cuda.carried import emit_parted
 from functad.backends.cuda.convolution import emit_convolution
 from functad.backends.cuda.emit import CudaKernel, emit, emit_rows
 from functad.backends.cuda.rows import joined_rows
@@ -85,9 +86,24 @@ class _CudaWriter:
         for step in joined_rows(steps, self.threads):
             if isinstance(step, list):
                 found.append(self._rows(step))
+            elif isinstance(step, NestStep):
+                found += self._nest(step)
             else:
                 found.append(self._instruction(step) if isinstance(step, PlainStep) else self._control(step))
         return found
+
+    def _nest(self, step: NestStep) -> list[Instruction]:
+        """The calls of a nest: one, or two where a value is carried along a long loop."""
+        work, parted = work_of(step.nest), emit_parted(step.nest, step.name, self.threads)
+        if parted is None:
+            return [self._call_of(emit(step.nest, self.threads), step, work.flops, work.bytes)]
+        totals, carried = parted
+        first = replace(step, name=f"totals_{step.name}")
+        read = float(sum(b.nbytes for _, b, mode in totals.parameters if mode != "w"))
+        return [
+            self._call_of(totals, first, work.flops, read),
+            self._call_of(carried, step, work.flops, work.bytes),
+        ]
 
     def _rows(self, steps: Sequence[NestStep]) -> Instruction:
         """Nests over the same rows as one kernel."""
@@ -122,11 +138,9 @@ class _CudaWriter:
         if isinstance(step, CallStep):
             nbytes = float(sum(b.nbytes for _, b, _ in step.parameters))
             return Instruction(step.name, step.parameters, 1, {}, 0.0, 0.0, nbytes, step)
-        if isinstance(step, NestStep):
-            work = work_of(step.nest)
-            return self._call_of(emit(step.nest, self.threads), step, work.flops, work.bytes)
         if isinstance(step, KernelStep):
             return self._call_of(emit_text(step), step, step.flops, step.bytes, step.offsets)
+        assert not isinstance(step, NestStep)
         nbytes = float(sum(b.nbytes for _, b, _ in step.parameters))
         return self._call_of(emit_convolution(step, self.tile), step, float(step.conv.flops), nbytes)
 

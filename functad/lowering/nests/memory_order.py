@@ -15,7 +15,7 @@ def put_in_memory_order(nest: Nest) -> None:
 
     Loops that are not reduced keep their order, in which results are written. Few terms are added in their order.
     """
-    if not nest.accumulators or nest.carried is not None or any(a.few for a in nest.accumulators):
+    if not nest.accumulators or nest.across or nest.carried is not None or any(a.few for a in nest.accumulators):
         return
     steps = _steps(nest)
     if not steps or steps[nest.loops[-1]] <= 1:

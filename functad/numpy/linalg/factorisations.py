@@ -184,9 +184,11 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Eigh
         UPLO: the triangle that is read: "L", the lower one, or "U".
         symmetrize_input: take the mean of a and aᴴ first.
 
-    Eigenvectors have a derivative where all eigenvalues differ, else it is NaN; of equal eigenvalues, symmetric
-    functions (their sum, the sum of their squares) have a first one. `expm`, `sqrtm`, `polar`, `pinv` and `det` have
-    all of theirs there.
+    Where eigenvalues are equal, their symmetric functions (the sum of squares, of logarithms) have a first derivative.
+    Higher ones of them, and those of eigenvectors, are NaN there, and without meaning where a rounding parts the
+    eigenvalues. The other eigenvalues have a first derivative, in forward mode a second one and their vectors a first.
+    `expm`, `sqrtm`, `polar`, `inv`, `pinv`, `det`, `slogdet`, `matrix_power` and the nuclear norm have all of theirs:
+    `trace(expm(a))` stands for the sum of exponentials, `slogdet(a)[1]` for that of logarithms.
 
     >>> import functad.numpy as jnp
     >>> jnp.linalg.eigh(jnp.array([[2., 0.], [0., 1.]])).eigenvalues

@@ -91,7 +91,10 @@ def _join(eqns: list[Eqn], i: int, j: int) -> tuple[list[Eqn], Substitution] | N
     stacks = {v for _, v in first.ys}
     if not waiting.isdisjoint([*second.same_operands, *(a for a, _ in second.xs if a not in stacks)]):
         return None
-    renamed = _fuse(first, second) if isinstance(second, Scan) else _merge(first, second)
+    if isinstance(second, Scan):
+        renamed = _fuse(first, second)
+    else:
+        renamed = _merge(first, second) if isinstance(first, WhileLoop) else None
     return None if renamed is None else ([*before, first.eqn(), *renamed.within([*after, *eqns[j + 1 :]])], renamed)
 
 
@@ -116,7 +119,7 @@ def _fuse(first: Scan | WhileLoop, second: Scan) -> Substitution | None:
     return Substitution()
 
 
-def _merge(one: Scan | WhileLoop, two: WhileLoop) -> Substitution | None:
+def _merge(one: WhileLoop, two: WhileLoop) -> Substitution | None:
     """Let one loop take the steps of both; gives for results of the second those of the first that they equal."""
     carries = [*one.carries, *two.carries]
     groups = [(atom_key(c.init), c.read.aval) for c in carries]  # carries that may always be equal

@@ -30,7 +30,7 @@ class Carry:
 
 
 @dataclass
-class Loop:
+class LoopBody:
     """What the body of a loop reads and gives. Passes change the lists.
 
     consts: pairs (operand, variable of the body). xs: so, of what is read slice by slice. ys: pairs (what the body
@@ -68,7 +68,7 @@ class Loop:
             carry.given = names.read(carry.given)
         self.ys = [(names.read(a), v) for a, v in self.ys]
 
-    def join(self, other: Loop) -> None:
+    def join(self, other: LoopBody) -> None:
         """Run the steps of another loop, too, whose body has variables of its own."""
         self.consts += other.consts
         self.carries += other.carries
@@ -82,7 +82,7 @@ class Loop:
 
 
 @dataclass
-class Scan(Loop):
+class Scan(LoopBody):
     """A `scan` equation taken apart.
 
     view: the Program around it, rewritten as far as the loop. is_linear: whether it computes tangents or cotangents.
@@ -150,7 +150,7 @@ class AllSteps(NamedTuple):
 
 
 @dataclass
-class WhileLoop(Loop):
+class WhileLoop(LoopBody):
     """A `while` equation taken apart.
 
     cond_consts: as consts, of the condition. cond_eqns, goes_on: the condition, of those and of what the body reads.
@@ -182,8 +182,8 @@ class WhileLoop(Loop):
 def take_apart(eqn: Eqn, view: View | None = None, copy: bool = False) -> Scan:
     """The parts of a `scan` equation, in lists of their own; with variables of their own, too, where asked for."""
     body: Program = copied(eqn.params["jaxpr"]) if copy else eqn.params["jaxpr"]
-    lists = _lists(eqn.invars, body, eqn.outvars, eqn.params["num_consts"], eqn.params["num_carry"])
-    return Scan(eqn, *lists, view or View(body), eqn.params["linear"])
+    parts = _common_parts(eqn, body, eqn.invars, eqn.params["num_consts"], eqn.params["num_carry"])
+    return Scan(**parts, view=view or View(body), is_linear=eqn.params["linear"])
 
 
 def take_while_apart(eqn: Eqn) -> WhileLoop:
@@ -191,16 +191,17 @@ def take_while_apart(eqn: Eqn) -> WhileLoop:
     cond, body = copied(eqn.params["cond_jaxpr"]), copied(eqn.params["body_jaxpr"])
     n, m = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
     names = Substitution(zip(cond.invars[n:], body.invars[m:]))
-    lists = _lists(eqn.invars[n:], body, eqn.outvars, m, len(body.invars) - m)
-    cond_consts = list(zip(eqn.invars[:n], cond.invars))
-    return WhileLoop(eqn, *lists, cond_consts, names.within(cond.eqns), names.read(cond.outvars[0]))
+    parts = _common_parts(eqn, body, eqn.invars[n:], m, len(body.invars) - m)
+    goes_on, cond_consts = names.read(cond.outvars[0]), list(zip(eqn.invars[:n], cond.invars))
+    return WhileLoop(**parts, cond_consts=cond_consts, cond_eqns=names.within(cond.eqns), goes_on=goes_on)
 
 
-def _lists(operands: Sequence[Atom], body: Program, results: Sequence[Var], n: int, m: int) -> tuple[Any, ...]:
+def _common_parts(eqn: Eqn, body: Program, operands: Sequence[Atom], n: int, m: int) -> dict[str, Any]:
     """What all loops have, for n constants and m carries."""
-    pairs, ends = list(zip(operands, body.invars)), list(zip(body.outvars, results))
+    pairs, ends = list(zip(operands, body.invars)), list(zip(body.outvars, eqn.outvars))
     carries = [Carry(*pair, *end) for pair, end in zip(pairs[n : n + m], ends)]
-    return pairs[:n], carries, pairs[n + m :], ends[m:], list(body.eqns)
+    lists = {"consts": pairs[:n], "carries": carries, "xs": pairs[n + m :], "ys": ends[m:]}
+    return {"origin": eqn, **lists, "eqns": list(body.eqns)}
 
 
 def first_of_equal(pairs: Iterable[tuple[Atom, Var]]) -> Substitution:

@@ -38,7 +38,7 @@ def hoist_products(scan: Scan) -> None:
             if _bytes(scan, out.aval) > machine_model.MOST_EXTRA_BYTES:
                 continue  # nor is anything that is computed from it
             slices.add(out)
-            if eqn.primitive is dot_general_p and _is_small(eqn):
+            if eqn.primitive is dot_general_p and _is_small(eqn) and not _stays(scan, eqn):
                 chosen.append(eqn)
         known.add(out)
     wanted = [e.outvars[0] for e in chosen]
@@ -49,6 +49,20 @@ def hoist_products(scan: Scan) -> None:
     if found is not None and all(found.stacked):
         scan.eqns = [e for e in scan.eqns if e not in chosen]
         scan.xs += zip(scan.before(found.run, found.operands), wanted)
+
+
+def is_thin(stack: Aval, operations: float) -> bool:
+    """Whether a product for all steps, `stack`, takes less time step by step than it takes to write and read that."""
+    return (
+        stack.size * stack.dtype.itemsize >= machine_model.LARGE_STACK
+        and operations <= 2 * machine_model.THIN_PRODUCT_TERMS * stack.size
+        and operations >= machine_model.SMALLEST_SUNK_PRODUCT * stack.shape[0]
+    )
+
+
+def _stays(scan: Scan, eqn: Eqn) -> bool:
+    (out,) = eqn.outvars
+    return is_thin(Aval((scan.length, *out.aval.shape), out.aval.dtype), scan.length * operations(eqn))
 
 
 def _is_small(eqn: Eqn) -> bool:

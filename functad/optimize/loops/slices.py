@@ -1,13 +1,15 @@
 """Slices of stacks that a scan computes itself, where others would have computed them from whole stacks before.
 
 Knows `scan` equations by their parts. Inputs that are scaled first, or the derivative of a squared error at every step,
-are cheap to compute so: nobody makes the stack. And nothing but loops can take stacks of unknown length when a Program
-is compiled; what transforms do with them, such as adding up two cotangents, goes into the loops that read the result.
+are cheap to compute so: nobody makes the stack. So are products of few terms, where no cache would hold it. And nothing
+but loops can take stacks of unknown length when a Program is compiled; what transforms do with them, such as adding up
+two cotangents, goes into the loops that read the result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from functad import machine_model
 from functad.editing.rewriting import View
@@ -15,7 +17,10 @@ from functad.editing.substitution import Substitution
 from functad.ir import UNKNOWN, Atom, Aval, Eqn, Literal, Var
 from functad.lowering_rules import Contraction, Indexed, Scalar
 from functad.optimize.loops.parts import Scan, take_apart
+from functad.optimize.loops.products import is_thin
+from functad.optimize.products import operations
 from functad.primitives.common import broadcast_in_dim_p, reshape_p
+from functad.primitives.contraction import dot_general_p
 from functad.primitives.cost import operations_of
 
 
@@ -94,16 +99,18 @@ class _Chain:
         eqn = self.view.definition(stack)
         if eqn is None or (self.cheap and not self._is_cheap(eqn)):
             return False
-        made = _slice_of(eqn, var, self._read)
+        made = _slice_of(eqn, var, partial(self._read, of_product=eqn.primitive is dot_general_p))
         self.eqns += [] if made is None else [made]
         return made is not None
 
     def _is_cheap(self, eqn: Eqn) -> bool:
         if eqn.primitive is broadcast_in_dim_p:
             return True
+        if eqn.primitive is dot_general_p:
+            return is_thin(eqn.outvars[0].aval, operations(eqn)) and self.view.uses[eqn.outvars[0]] == 1
         return operations_of(eqn) <= 1 + machine_model.QUOTIENT_OPERATIONS and self.view.uses[eqn.outvars[0]] == 1
 
-    def _read(self, operand: Var, is_stack: bool) -> Var:
+    def _read(self, operand: Var, is_stack: bool, of_product: bool = False) -> Var:
         known = self.slices if is_stack else self.consts
         if operand not in known:
             known[operand] = var = Var(_slice_aval(operand.aval) if is_stack else operand.aval)
@@ -111,7 +118,8 @@ class _Chain:
                 self.more_consts.append((operand, var))
             elif not self.compute(operand, var):
                 self.more_xs.append((operand, var))
-                self.pays = self.pays and (not self.cheap or self._is_stored(operand))
+                # A thin product has a small operand, whoever makes it.
+                self.pays = self.pays and (not self.cheap or of_product or self._is_stored(operand))
         return known[operand]
 
     def _is_stored(self, stack: Atom) -> bool:
@@ -149,11 +157,24 @@ def _slice_of(eqn: Eqn, var: Var, read: Callable[[Var, bool], Var]) -> Eqn | Non
         if 0 in params["axes"]:
             return None
         params["axes"] = tuple(d - 1 for d in params["axes"])
+    elif eqn.primitive is dot_general_p:
+        return _slice_of_product(eqn, var, read)
     elif not isinstance(eqn.primitive.lower, Scalar) or len(eqn.outvars) != 1:
         return None
     is_stack = [bool(a.aval.shape) and (name != "broadcast_in_dim" or has_slices) for a in eqn.invars]
     invars = [read(a, s) if isinstance(a, Var) else a for a, s in zip(eqn.invars, is_stack)]
     return eqn.replace(invars=invars, outvars=[var], params=params)
+
+
+def _slice_of_product(eqn: Eqn, var: Var, read: Callable[[Var, bool], Var]) -> Eqn | None:
+    """An equation for one slice of a product whose left operand alone has the slices."""
+    (contract, others), (batch, _) = eqn.params["dimension_numbers"]
+    left, right = eqn.invars
+    if batch or 0 in contract or not (isinstance(left, Var) and isinstance(right, Var)):
+        return None
+    numbers = (tuple(d - 1 for d in contract), others), ((), ())
+    invars = [read(left, True), read(right, False)]
+    return eqn.replace(invars=invars, outvars=[var], params={**eqn.params, "dimension_numbers": numbers})
 
 
 def _slice_aval(aval: Aval) -> Aval:

@@ -66,13 +66,14 @@ _HALF_WORDS = frozenset(map(np.dtype, (np.float32, np.int32, np.uint32)))
 
 def _in_order(x: np.ndarray) -> np.ndarray:
     """Words that are ordered as numbers of 32 bits are, and equal where they are, or both are NaN."""
-    words, top = x.view(np.uint32), np.uint32(1 << 31)
+    words: np.ndarray = x.view(np.uint32)
+    top = np.uint32(1 << 31)
     if x.dtype == np.uint32:
         return words
+    negative = np.right_shift(x.view(np.int32), 31).view(np.uint32) if x.dtype == np.float32 else top
+    words = np.bitwise_xor(words, negative | top)
     if x.dtype == np.int32:
-        return words ^ top
-    negative = (x.view(np.int32) >> 31).view(np.uint32)
-    words = words ^ (negative | top)
+        return words
     words[x == 0] = top
     words[x != x] = np.uint32(2**32 - 1)
     return words

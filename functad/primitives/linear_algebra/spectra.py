@@ -2,6 +2,8 @@
 
 Knows the derivatives where eigenvalues are simple. Vectors of equal ones are not determined, and have none: dV and dw
 that are linear in dA cannot give V f(w) Vᴴ its derivative there, and zeros in the place of 1/0 would make it wrong.
+Nor can they give symmetric functions of k equal ones a second derivative, which depends on all k (k + 1) / 2 elements
+of their block of Vᴴ dA V, while dw carries k numbers.
 """
 
 from __future__ import annotations

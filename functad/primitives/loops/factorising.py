@@ -15,7 +15,7 @@ import numpy as np
 
 from functad import machine_model
 from functad.dtypes import kind_of
-from functad.primitives.loops.kernel_text import KernelText
+from functad.primitives.loops.kernel_text import KernelText, matrix_kernel
 from functad.primitives.loops.text import cast
 from functad.primitives.loops.turning import Matrix, copy_turned
 from functad.system import lapack
@@ -71,8 +71,7 @@ class RoutineKernel:
 
     def to_columns(self, source: str, target: str, rows: int, columns: int) -> None:
         """Copy a matrix whose rows lie one behind another to one whose columns do."""
-        matrices = [Matrix(*place.split(", "), pitch) for place, pitch in ((source, columns), (target, rows))]
-        copy_turned(self.text, *matrices, rows, columns, self.dtype)
+        copy_turned(self.text, _matrix(source, columns), _matrix(target, rows), rows, columns, self.dtype)
 
     def to_rows(self, source: str, target: str, rows: int, columns: int) -> None:
         self.to_columns(source, target, columns, rows)
@@ -91,18 +90,19 @@ class RoutineKernel:
         text = KernelText()
         with text.block("for r in range(start, stop):"):
             text.line(*str(self.text).split("\n"))
-        moved = sum(buffer.nbytes for buffer, _ in self._buffers.values())
-        reads = tuple(name for name, (_, mode) in self._buffers.items() if mode == "r")
-        self._target.kernel(
-            next(iter(self._handles)), str(text), self._handles | self._buffers, self._count,
-            flops=flops * self._count, bytes=moved, rows=True, row_reads=reads,
-        )  # fmt: skip
+        name, buffers = next(iter(self._handles)), self._buffers
+        matrix_kernel(self._target, name, text, buffers, self._count, flops, self._handles)
         return True
 
 
 def _sizes(buffer: Any) -> tuple[int, int]:
     m, n = buffer.shape[-2:]
     return m, n
+
+
+def _matrix(place: str, pitch: int) -> Matrix:
+    name, start = place.split(", ")
+    return Matrix(name, start, pitch)
 
 
 def _element(place: str, index: str) -> str:

@@ -5,8 +5,9 @@ It must not know what the kernels compute.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 
 class KernelText:
@@ -70,3 +71,19 @@ def total(*terms: str | int | tuple[str | int, int]) -> str:
 
 def _factor(name: str) -> str:
     return name if name.isidentifier() else f"({name})"
+
+
+def matrix_kernel(
+    target: Any,
+    name: str,
+    text: KernelText,
+    buffers: dict[str, tuple[Any, str]],
+    count: int,
+    flops: int,
+    handles: Mapping[str, tuple[Any, str]] | None = None,
+) -> None:
+    """Give a target a kernel that takes matrices one by one. flops: of one. handles: the routines that it calls."""
+    moved = sum(buffer.nbytes for buffer, _ in buffers.values())
+    reads = tuple(name for name, (_, mode) in buffers.items() if mode == "r")
+    operands = {**(handles or {}), **buffers}
+    target.kernel(name, str(text), operands, count, flops=flops * count, bytes=moved, rows=True, row_reads=reads)

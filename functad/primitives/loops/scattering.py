@@ -56,11 +56,22 @@ def _axes(operand: Any, updates: Any, numbers: ScatterDimensionNumbers) -> _Scat
 
 
 def scatter_loops(
-    operand: Any, indices: Any, updates: Any, *, dimension_numbers: ScatterDimensionNumbers, **_: Any
+    operand: Any,
+    indices: Any,
+    updates: Any,
+    *,
+    dimension_numbers: ScatterDimensionNumbers,
+    unique_indices: bool,
+    mode: GatherScatterMode,
+    **_: Any,
 ) -> UpdateLoops:
-    """The loops over a scatter's updates; what a single window writes never meets."""
+    """The loops over a scatter's updates; what a single window writes never meets, nor what is said not to.
+
+    Indices that are moved into bounds may meet there, although they are unique.
+    """
     axes = _axes(operand, updates, dimension_numbers)
-    meet = math.prod(updates.shape[a] for a in axes.batch if a not in axes.own) != 1
+    apart = unique_indices and mode is not GatherScatterMode.CLIP
+    meet = not apart and math.prod(updates.shape[a] for a in axes.batch if a not in axes.own) != 1
     return UpdateLoops(
         tuple([updates.shape[a] for a in axes.order]), tuple([meet and a in axes.crossed for a in axes.order])
     )

@@ -14,7 +14,7 @@ from typing import Any
 from functad import machine_model
 from functad.dtypes import kind_of
 from functad.lowering_rules import Loops
-from functad.primitives.loops.kernel_text import KernelText, total
+from functad.primitives.loops.kernel_text import KernelText, matrix_kernel, total
 from functad.primitives.loops.text import cast
 
 
@@ -36,14 +36,6 @@ def _small_or(
         small(target, ins, outs, **params)
     else:
         other(target, ins, outs, **params)
-
-
-def _kernel(
-    target: Any, name: str, text: KernelText, buffers: dict[str, tuple[Any, str]], count: int, flops: int
-) -> None:
-    moved = sum(b.size * b.dtype.itemsize for b, _ in buffers.values())
-    reads = tuple(name for name, (_, mode) in buffers.items() if mode == "r")
-    target.kernel(name, str(text), buffers, count, flops=flops * count, bytes=moved, rows=True, row_reads=reads)
 
 
 def _batch(x: Any) -> int:
@@ -74,7 +66,7 @@ def cholesky_rule(target: Any, ins: Sequence[Any], outs: Sequence[Any]) -> None:
                 text.line(f"out[row + j] = {zero}")
         with text.block("if fails:"), text.loop("i", n), text.loop("j", "i + 1"):
             text.line(f"out[base + {n} * i + j] = {cast(a.dtype)}(nan)")
-    _kernel(target, "cholesky", text, {"a": (a, "r"), "out": (out, "w")}, _batch(a), n**3 // 3 + 20 * n)
+    matrix_kernel(target, "cholesky", text, {"a": (a, "r"), "out": (out, "w")}, _batch(a), n**3 // 3 + 20 * n)
 
 
 # --- LU -------------------------------------------------------------------------------------------------
@@ -108,7 +100,7 @@ def lu_rule(target: Any, ins: Sequence[Any], outs: Sequence[Any]) -> None:
                 with text.loop("c", "j + 1", n):
                     text.line(f"out[row + c] = out[row + c] - factor * out[base + {n} * j + c]")
     buffers = {"a": (a, "r"), "out": (out, "w"), "pivots": (pivots, "w"), "order": (order, "w")}
-    _kernel(target, "lu", text, buffers, _batch(a), 2 * m * n * k // 3 + 10 * k * m)
+    matrix_kernel(target, "lu", text, buffers, _batch(a), 2 * m * n * k // 3 + 10 * k * m)
 
 
 def _exchange(text: KernelText, pointer: str, one: str, other: str, count: int) -> None:
@@ -168,4 +160,4 @@ def triangular_solve_rule(
                         text.line(f"value = value - x[row + k] * {element('k', 'i')}")
                     text.line("x[row + i] = value" if unit_diagonal else f"x[row + i] = value / {element('i', 'i')}")
     buffers = {"a": (a, "r"), "b": (b, "r"), "x": (x, "w")}
-    _kernel(target, "triangular_solve", text, buffers, _batch(a), n * rows * columns + 10 * n)
+    matrix_kernel(target, "triangular_solve", text, buffers, _batch(a), n * rows * columns + 10 * n)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from functad.absent import absent
 from functad.nn.functions import logsumexp
 from functad.scipy.special.bessel import bessel_jn, i0, i0e, i1, i1e
+from functad.scipy.special.bessel_orders import j0, j1, jn, jv, y0, y1, yn
 from functad.scipy.special.box_cox import boxcox, boxcox1p
 from functad.scipy.special.entropies import (
     entr,
@@ -81,6 +82,10 @@ __all__ = [
     "i0e",
     "i1",
     "i1e",
+    "j0",
+    "j1",
+    "jn",
+    "jv",
     "kl_div",
     "log_ndtr",
     "log_softmax",
@@ -102,6 +107,9 @@ __all__ = [
     "wofz",
     "xlog1py",
     "xlogy",
+    "y0",
+    "y1",
+    "yn",
     "zeta",
 ]
 

@@ -73,14 +73,14 @@ def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Array:
     """
     if not all(isinstance(k, int) and k >= 0 for k in (v, n_iter)):
         raise ArgumentError(f"bessel_jn: v and n_iter must be integers that are not negative, got {v!r} and {n_iter!r}")
-    return in_float64("bessel_jn", lambda z: _first_kind(v, max(n_iter, v, 50), z), z)
+    return in_float64("bessel_jn", lambda z: first_kind(v, max(n_iter, v, 50), z), z)
 
 
 # --- the first kind -----------------------------------------------------------------------------------
 
 
 @partial(custom_jvp, nondiff_argnums=(0, 1))
-def _first_kind(v: int, most: int, z: Any) -> Any:
+def first_kind(v: int, most: int, z: Any) -> Any:
     size = jnp.abs(z)
     downwards = _downwards(v, most, jnp.clip(size, 1e-8, float(most)))
     upwards = _upwards(v, jnp.clip(size, float(most), 1e300))
@@ -91,10 +91,10 @@ def _first_kind(v: int, most: int, z: Any) -> Any:
     return jnp.where((z < 0)[None] & (jnp.remainder(orders, 2.0) == 1), -out, out)
 
 
-@_first_kind.defjvp
+@first_kind.defjvp
 def _first_kind_jvp(v: int, most: int, primals: Any, tangents: Any) -> Any:
     (z,), (t,) = primals, tangents
-    values = _first_kind(v + 1, max(most, v + 1), z)
+    values = first_kind(v + 1, max(most, v + 1), z)
     below = jnp.concatenate([-values[1:2], values[:v]])  # J₋₁ = −J₁
     return values[: v + 1], t[None] * 0.5 * (below - values[1:])  # dJ_k = (J_(k−1) − J_(k+1)) / 2 dz
 
@@ -129,7 +129,7 @@ def _upwards(v: int, z: Any) -> Any:
     """From J₀ and J₁ by Hankel's expansions (DLMF 10.17.3), for z ≥ 50 and z ≥ v."""
     sin, cos = jnp.sin(z), jnp.cos(z)
     scale = 1 / (math.sqrt(math.pi) * jnp.sqrt(z))
-    (p, q), (r, s) = (_hankel(order, z) for order in (0, 1))
+    (p, q), (r, s) = (hankel_parts(order, z) for order in (0, 1))
     first = scale * (p * (cos + sin) - q * (sin - cos))  # the angles z − π/4 and z − 3π/4, times √2
     second = scale * (r * (sin - cos) + s * (sin + cos))
 
@@ -141,7 +141,7 @@ def _upwards(v: int, z: Any) -> Any:
     return jnp.concatenate([first[None], values])
 
 
-def _hankel(order: int, z: Any) -> tuple[Any, Any]:
+def hankel_parts(order: int, z: Any) -> tuple[Any, Any]:
     terms = [1.0]
     for k in range(1, 22):
         terms.append(terms[-1] * (4 * order**2 - (2 * k - 1) ** 2) / (8 * k))

@@ -93,6 +93,20 @@ def test_what_is_not_finite_stays_in_its_row_and_column(dtype, ta, tb):
     assert np.isnan(c[:, -1]).all() and np.isinf(c[-1, :-1]).all()
 
 
+def test_what_is_right_of_a_strip_is_zero():
+    # Nobody stores what a tile makes of it, but products of denormal numbers take a hundred times as long.
+    handle = blas._handle_of_panels(np.dtype("float32"))
+    m, n, k = 50, 128, 64
+    words = (ctypes.c_float * (60 * k)).from_address(int(handle[gemm_panels.ROOM]))
+    room = np.ctypeslib.as_array(words)
+    room[:] = 1e-42
+    a, b, c = numbers("float32", m, k), numbers("float32", k, n), np.empty((m, n), np.float32)
+    multiply("float32", m, n, k, 1, a, k, b, n, 0, c, n)
+    strip = room[48 * k :].reshape(k, 12)  # rows 48 and 49, in a tile of four
+    np.testing.assert_array_equal(strip[:, :2], a[48:].T)
+    assert not strip[:, 2:4].any()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="protects memory with mprotect")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("ta", [False, True])
@@ -173,7 +187,12 @@ def core(request, monkeypatch):
     [
         (100, 2048, 2048, False, False, True),  # B has 16 MB
         (2048, 2048, 100, True, False, True),  # C has
-        (100, 512, 512, False, False, False),  # all in the caches
+        (50, 512, 512, False, False, False),  # all in the caches
+        (100, 512, 512, False, False, True),  # but there is much to do,
+        (1024, 512, 32, False, False, False),  # on all sides.
+        (16, 128, 2048, True, False, True),  # A is transposed, and the library would pack it
+        (15, 128, 2048, True, False, False),
+        (16, 512, 256, True, False, False),
         (100, 512, 512, False, True, True),  # B has to be transposed
         (100, 128, 64, False, True, False),  # but the product is small,
         (100, 64, 2048, False, True, False),  # narrow,

@@ -133,6 +133,55 @@ def check_what_is_carried() -> None:
     run(together)
 
 
+def check_unique_indices_need_no_owners() -> None:
+    """Each update is a thread's of its own where they are said not to meet; not where they are moved into bounds."""
+    x, at = numbers("float32", 12).astype(np.float32), np.array([3, 0, 11, 7, 40], np.int32)
+    with changed({"ELEMENTS_WORTH_THREADS": 1, "CUDA_PIECES": 4}):
+        for mode, is_apart in (("drop", True), ("clip", False)):
+            for unique in (False, True):
+
+                def put(x: Any, at: Any, mode: str = mode, unique: bool = unique) -> Any:
+                    return x.at[at].add(x[:5] + 1, mode=mode, unique_indices=unique)
+
+                agree(put, x, at)
+                kernels = str(functad.jit(put, backend="cuda").lower(x, at).kernels)
+                assert ("owner_here" not in kernels) is (unique and is_apart), kernels
+
+
+def check_long_reductions_keep_all_blocks_busy() -> None:
+    x = numbers("float32", 4, 96).astype(np.float32)
+    with changed({"CUDA_PART_TERMS": 8, "CUDA_PIECES": 16}):
+        for fun in (jnp.sum, lambda x: jnp.max(x, 0), lambda x: jnp.sum(x * x, 1), lambda x: (x.T.min(0), x.T.sum(1))):
+            agree(fun, x)
+        kernels = str(functad.jit(lambda x: jnp.sum(x, 1), backend="cuda").lower(x).kernels)
+        assert "block: q < 4, i < 4; thread: r_by_four < 6" in kernels, kernels
+        with changed({"CUDA_FEWEST_ROWS": 4}):
+            assert "_parts" not in str(functad.jit(softmax, backend="cuda").lower(x).kernels)
+
+
+def check_what_is_carried_by_many_blocks() -> None:
+    """As totals of parts and what goes on from them: both ways, all kinds, several loops, a last part that is short."""
+    with changed({"CUDA_CARRIED_STEPS": 8}):
+        for n in (16, 21, 40):
+            x = numbers("float32", 2, n).astype(np.float32)
+            whole = np.arange(-3, n - 3, dtype=np.int32)
+            for fun, args in (
+                (lambda x: jnp.cumsum(x[0] * 2) + x[1], (x,)),
+                (lambda x: jnp.cumsum(x, 1), (x,)),
+                (lambda x: (lax.cummax(x, 1, reverse=True), lax.cummin(jnp.sin(x[1]))), (x,)),
+                (lambda x: lax.cumlogsumexp(x[1]), (x,)),
+                (lambda w: (jnp.cumsum(w), jnp.cumprod(w)), (whole,)),
+                (lambda x: jnp.cumsum(jnp.cumsum(x[0])), (x,)),
+                (lambda x: jnp.cumsum(x[0].astype(jnp.float16)), (x,)),
+                (lambda x: jnp.cumsum(x[0] + 1j * x[1]), (x,)),
+                (lambda x: 1 / jnp.cumsum(x[0] * -0.0), (abs(x),)),
+                (functad.grad(lambda x: (jnp.cumsum(x[0]) ** 2).sum()), (x,)),
+            ):
+                agree(fun, *args)
+        kernels = str(functad.jit(jnp.cumsum, backend="cuda").lower(np.ones(40, np.float32)).kernels)
+        assert "def totals_" in kernels and "block: part < 5; thread: i < 40" in kernels, kernels
+
+
 def check_four_elements_at_a_time() -> None:
     """Loads and stores of neighbours, beside what is read elsewhere, of all dtypes, in place, and what does not fit."""
     small = {"CUDA_VECTOR_POINTS": 1, "CUDA_FEWEST_ROWS": 1, "CUDA_FEW_POINTS": 64}
@@ -156,6 +205,8 @@ def check_four_elements_at_a_time() -> None:
         assert text.count("load4(") == text.count("store4(") == 1 and "i_by_four < 32" in text, text
         odd = functad.jit(lambda x: x * 0.5 + 1, backend="cuda").lower(x[:3, :5])
         assert "load4" not in str(odd.kernels)
+        beside = functad.jit(lambda x: x[:, 1:9] * 2, backend="cuda").lower(x)
+        assert "load4" not in str(beside.kernels) and "store4" in str(beside.kernels)
 
 
 def check_products() -> None:

@@ -228,6 +228,26 @@ def test_loops_of_known_length_are_parts_of_the_graph() -> None:
         assert launches[1] == launches[0] == launches[2] == launches[3]
 
 
+def test_pointers_are_behind_a_graph_where_they_are_behind_its_launches() -> None:
+    device = device_of(FakeCuda(memory=1 << 28))
+    placed = cuda_backend.CudaExecutable(simplify(trace_to_program(running_products, [Aval((64, 64), F32)]))).placed(
+        device
+    )
+    x = device.put(np.ones((64, 64), F32))
+    ends = []
+    for _ in range(6):  # memory comes in one of two orders
+        run = placed._located([x])
+        owner = {id(place.memory): storage.name for storage, place in run.places.items()}
+        known = len(run.places)
+        run.run(placed._plan)
+        ends.append({s: (owner[id(place.memory)], place.offset) for s, place in run.places.items()})
+        assert len(run.places) > known
+        del run
+    assert all(end == ends[0] for end in ends)
+    (stretch,) = placed._plan
+    assert any(recorded is not None for recorded in stretch.graphs.values())
+
+
 def test_loops_that_a_graph_cannot_take_are_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
     x = Aval((64, 64), F32)
     whole, launches = starts_of_calls(FakeCuda(memory=1 << 28), running_products, x)
@@ -631,6 +651,15 @@ def test_four_elements_are_one_load_and_one_store(dtype: str, nbytes: int) -> No
     for way in ("ld", "st"):
         kinds = re.findall(rf"{way}\.global(?:\.v(\d))?\.[a-z](\d+)", text)
         assert kinds and {int(count or 1) * int(bits) // 8 for count, bits in kinds} == {nbytes}, kinds
+
+
+def test_what_many_blocks_carry_compiles() -> None:
+    """Real machine code, as above."""
+    compiler = compiler_with_nvvm()
+    launches = launches_of(executable(lambda x: [jnp.cumsum(x)], Aval((1 << 20,), F32)), fake_device())
+    assert [launch.grid[0] for launch in launches] == [64, 64]
+    for launch in launches:
+        assert "bar.sync" in compiler.ptx(launch.kernel.function, launch.types, (9, 0))
 
 
 _WORD = {"float32": "f32", "float64": "f64", "int64": "u64"}

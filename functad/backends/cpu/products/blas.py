@@ -56,9 +56,9 @@ def blas() -> Blas:
 # size, unless the packed ones are used often.
 _DIRECT_CORES = ("SkylakeX", "Cooperlake", "SapphireRapids")
 # Where tiles do not help either, functad's own product does, which packs one panel while it multiplies another: for a B
-# to be transposed, for a large matrix (`OWN_PRODUCT_BYTES`), and where no side is short (`OWN_PRODUCT_SIDE`). Where the
-# processor has AVX-512, but OpenBLAS takes it for one that has not, as NumPy's does with AMD's, and where there is no
-# library, it does nearly all of them.
+# to be transposed, for a large matrix (`OWN_PRODUCT_BYTES`), for many terms of a transposed A, and where there is much
+# to do (`OWN_PRODUCT_MULTIPLICATIONS`). Where the processor has AVX-512, but OpenBLAS takes it for one that has not, as
+# NumPy's does with AMD's, and where there is no library, it does nearly all of them.
 
 
 def handle(dtype: Any) -> int:
@@ -120,7 +120,9 @@ def handle_for(dtype: Any, m: int, n: int, k: int, *, ta: bool, tb: bool, ldb: i
         few = k if ta else m
         largest = max(k * ldb, m * ldc) * dtype.itemsize
         is_large = few >= machine_model.OWN_PRODUCT_DEPTH and largest >= machine_model.OWN_PRODUCT_BYTES
-        if tb or is_large or min(m, n, k) >= machine_model.OWN_PRODUCT_SIDE:
+        many = m * n * k >= machine_model.OWN_PRODUCT_MULTIPLICATIONS and min(m, n, k) >= machine_model.OWN_PRODUCT_SIDE
+        is_deep = ta and k > machine_model.DIRECT_FEW and m >= machine_model.OWN_PRODUCT_FEW_ROWS
+        if tb or is_large or many or is_deep:
             return int(_handle_of_panels(dtype).ctypes.data), False
     return handle(dtype), True
 
