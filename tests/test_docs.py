@@ -11,6 +11,7 @@ import pytest
 from mistake_cases import PREAMBLE
 from test_public_names import MODULES
 
+import functad
 from docs import docstrings, links, lite, mistakes, pages, tutorial
 from tests.notebooks import FOLDER, read, text_of
 
@@ -146,6 +147,19 @@ def test_the_index_has_a_picture_and_leads_to_every_page():
     assert "_static/loss.svg" in text and "\n/reference/functad.numpy\n" in text
     led = "".join([text, *(pages.parts_within(page, CONTENTS) for page in PAGES.values())])
     assert all(f"\n/{name}\n" in led for name in PAGES)
+
+
+def test_the_readmes_picture_is_what_functad_draws():
+    text = (pages.ROOT / "README.md").read_text(encoding="utf-8")
+    first = doctest.DocTestParser().get_examples(re.search(r"```python\n(.*?)```", text, flags=re.DOTALL)[1])
+    names = {}
+    for example in first[:-1]:
+        exec(compile(example.source, "README.md", "exec"), names)
+    drawn = functad.graph(functad.grad(names["loss"]))(names["params"], names["batch"])
+    kept = (pages.ROOT / "docs/pictures/loss.svg").read_text(encoding="utf-8")
+    shapes = re.compile(r"<(?:rect|path) [^>]*>|<text [^>]*>[^<]*")
+    assert len(shapes.findall(kept)) > 60
+    assert shapes.findall(kept) == shapes.findall(drawn.svg), 'draw it anew: save("docs/pictures/loss.svg")'
 
 
 @pytest.mark.parametrize("module", [docstrings, links], ids=lambda module: module.__name__)

@@ -17,7 +17,7 @@ from functad import machine_model
 from functad.dtypes import kind_of
 from functad.primitives.loops.kernel_text import KernelText, matrix_kernel
 from functad.primitives.loops.text import cast
-from functad.primitives.loops.turning import Matrix, copy_turned
+from functad.primitives.loops.turning import PitchedMatrix, copy_turned
 from functad.system import lapack
 
 _COMPLEX_NAMES = {"orgqr": "ungqr", "syevd": "heevd"}
@@ -100,9 +100,9 @@ def _sizes(buffer: Any) -> tuple[int, int]:
     return m, n
 
 
-def _matrix(place: str, pitch: int) -> Matrix:
+def _matrix(place: str, pitch: int) -> PitchedMatrix:
     name, start = place.split(", ")
-    return Matrix(name, start, pitch)
+    return PitchedMatrix(name, start, pitch)
 
 
 def _element(place: str, index: str) -> str:

@@ -18,7 +18,7 @@ from functad.dtypes import kind_of
 from functad.primitives.loops.kernel_text import KernelText
 from functad.primitives.loops.sort_keys import Key, SortedRows, number_of
 from functad.primitives.loops.text import cast
-from functad.primitives.loops.turning import Matrix, copy_turned
+from functad.primitives.loops.turning import PitchedMatrix, copy_turned
 
 
 def sorts_side_by_side(rows: SortedRows) -> bool:
@@ -45,7 +45,7 @@ def sort_side_by_side(target: Any, rows: SortedRows, key: Key, x: Any, out: Any,
             text.line(f"first = {lanes} * block", f"last = minimum(first + {lanes}, {rows.count})")
             word = "bits({0})" if is_float else key.text
             loaded = word.format(f"{key.pointer}[{rows.at('base', 'j')}]")
-            in_rows, in_lanes = Matrix(key.pointer, f"{m} * row", m), Matrix("keys", "lane", lanes)
+            in_rows, in_lanes = PitchedMatrix(key.pointer, f"{m} * row", m), PitchedMatrix("keys", "lane", lanes)
             with _each_row(text, rows, lambda: copy_turned(text, in_rows, in_lanes, together, m, x.dtype, word)):
                 text.line(f"keys[lane + {lanes} * j] = {loaded}")
             with text.loop("j", m), text.loop("lane", "last - first", lanes):
@@ -64,7 +64,7 @@ def sort_side_by_side(target: Any, rows: SortedRows, key: Key, x: Any, out: Any,
                 with text.loop("at", "keys_row", f"keys_row + {m * lanes}"):
                     text.line("key = keys[at]", f"keys[at] = bits({number_of('key', x.dtype)})")
             number = f"{float_of}({{0}})" if is_float else number_of("{0}", x.dtype)
-            in_rows, stored = Matrix("out", f"{m} * row", m), number.format(f"keys[lane + {lanes} * j]")
+            in_rows, stored = PitchedMatrix("out", f"{m} * row", m), number.format(f"keys[lane + {lanes} * j]")
             with _each_row(text, rows, lambda: copy_turned(text, in_lanes, in_rows, m, together, key.word, number)):
                 text.line(f"out[{rows.at('base', 'j')}] = {stored}")
             if afterwards:

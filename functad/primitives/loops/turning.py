@@ -13,7 +13,7 @@ from functad.primitives.loops.kernel_text import KernelText, total
 from functad.records import Record
 
 
-class Matrix(Record):
+class PitchedMatrix(Record):
     """A matrix in the memory behind a pointer: the text of where it begins, and how far its rows are apart."""
 
     pointer: str
@@ -22,7 +22,13 @@ class Matrix(Record):
 
 
 def copy_turned(
-    text: KernelText, source: Matrix, target: Matrix, rows: int, columns: int, dtype: np.dtype, value: str = "{0}"
+    text: KernelText,
+    source: PitchedMatrix,
+    target: PitchedMatrix,
+    rows: int,
+    columns: int,
+    dtype: np.dtype,
+    value: str = "{0}",
 ) -> None:
     """Write the loops of `target[j, i] = source[i, j]`, for a source of so many rows and columns.
 
