@@ -373,6 +373,7 @@ def test_sort_of_rows_in_parts(dtype, compiled, monkeypatch):
 def test_integers_sorted_in_parts_take_the_other_operand_along(dtype, monkeypatch):
     monkeypatch.setattr(machine_model, "PARTED_ROW", 1)
     monkeypatch.setattr(machine_model, "COUNTED_ROW", 0)
+    monkeypatch.setattr(machine_model, "LEVELLED_ROW", 0)
     rng = np.random.default_rng(13)
     keys = rng.integers(-9, 9, (19, 2)).astype(np.int32)  # many are equal
     other = random_array(rng, keys.shape, dtype)

@@ -18,6 +18,7 @@ from cuda_simulated import CHECKS
 
 import functad
 import functad.numpy as jnp
+from functad import lax
 from functad.backends.cuda import complex_functions
 from functad.errors import DeviceError
 from functad.ir import Absent, registry
@@ -133,7 +134,24 @@ def test_a_block_has_shared_memory_for_all_that_a_kernel_gathers() -> None:
     assert sum(gathered) == 59 and max(gathered) * 128 * 16 <= 48 << 10
 
 
-def test_kernels_compile_to_ptx() -> None:
+def test_all_of_a_gpu_sorts_a_long_row_and_many_short_ones() -> None:
+    """The merges are one function, and the last of them is shared by as many blocks as the others."""
+
+    def launches(fun: Any, x: np.ndarray) -> list[tuple[str, int]]:
+        instructions = functad.jit(fun, backend="cuda").lower(x)._lowered.generated.instructions
+        return [(i.function, i.n) for i in instructions]
+
+    long = launches(jnp.sort, np.zeros(1 << 20, np.float32))
+    assert [name for name, _ in long] == ["sort_tiles", *["sort_merge"] * 9, "sort_merge_last"]
+    assert all(900 < blocks <= 1024 for _, blocks in long)
+    assert launches(jnp.sort, np.zeros((100_000, 64), np.float32)) == [("sort_tiles", 6250)]
+    # Of what is not kept nothing is merged.
+    largest = launches(lambda x: lax.top_k(x, 5), np.zeros(1 << 20, np.float32))
+    assert [blocks for _, blocks in largest] == [1024 >> k for k in range(11)]
+
+
+@pytest.mark.parametrize("fun", ["loss", "sort"])
+def test_kernels_compile_to_ptx(fun: str) -> None:
     """Needs NVIDIA's compiler library (NVVM), but no GPU."""
     numba = importlib.import_module("numba")
     cuda = importlib.import_module("numba.cuda")
@@ -141,7 +159,10 @@ def test_kernels_compile_to_ptx() -> None:
         cuda.compile_ptx(lambda x: None, (numba.float32[::1],), cc=(8, 0))
     except Exception as problem:
         pytest.skip(f"no NVVM: {type(problem).__name__}")
-    lowered = functad.jit(functad.value_and_grad(loss), backend="cuda").lower(WEIGHTS, X)
+    if fun == "loss":
+        lowered = functad.jit(functad.value_and_grad(loss), backend="cuda").lower(WEIGHTS, X)
+    else:
+        lowered = functad.jit(jnp.sort, backend="cuda").lower(np.zeros(3000, np.complex64))
     source = str(lowered.kernels)
     namespace: dict[str, Any] = {}
     exec(compile(source, "<kernels>", "exec"), namespace)
