@@ -1,7 +1,7 @@
 """Kernels that sort: short rows side by side or by counting, others by levels or digits; and the largest elements.
 
-Knows the interface of a target. Whatever is compared is first turned into unsigned integers of the same order, its
-sort keys: a number has one, a complex number three. All sorts are stable.
+Knows the interface of a target, of which a device has a sort of its own. Whatever is compared is first turned into
+unsigned integers of the same order, its sort keys: a number has one, a complex number three. All sorts are stable.
 """
 
 from __future__ import annotations
