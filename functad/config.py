@@ -1,6 +1,12 @@
 """The values of the options: global ones and thread-local overrides. `options.py` lists which there are.
 
 This file must not know what the options do: the files that read an option decide that.
+
+Shapes:
+    No arrays are taken or given.
+
+Raises:
+    ArgumentError: there is no such option, or it does not take that value.
 """
 
 from __future__ import annotations

@@ -1,6 +1,13 @@
 """numba_primitive: a function that you have written for Numba as an operation of functad.
 
 Knows how to put its arguments in order and to give it a derivative; the primitives lie in `functad.primitives`.
+
+Shapes:
+    Arrays keep theirs.
+
+Raises:
+    ArgumentError: an argument that is no array has a value that is not taken.
+    ShapeError: an array has another shape than the function takes.
 """
 
 from __future__ import annotations

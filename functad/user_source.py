@@ -1,6 +1,12 @@
 """Where the user is: the line that an operation comes from, and the named parts of his function around it.
 
 Knows frames of Python, no trace.
+
+Shapes:
+    No arrays are taken or given.
+
+Raises:
+    ArgumentError: there is no such option, or it does not take that value.
 """
 
 from __future__ import annotations

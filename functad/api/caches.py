@@ -1,6 +1,12 @@
 """`clear_caches`: all that was traced is forgotten.
 
 Knows where it is kept.
+
+Shapes:
+    No arrays are taken or given.
+
+Raises:
+    ArgumentError: there is no such option, or it does not take that value.
 """
 
 from __future__ import annotations

@@ -1,6 +1,17 @@
 """JAX's names for asking after devices, and for awaiting arrays.
 
 Knows pytrees of arrays; no transform.
+
+Args:
+    axis_shapes, axis_names, axis_types, devices: the axes' sizes, names and types, and what the mesh is made of.
+    backend: the kind of device.
+    process_index, host_id: have no effect: there is one process.
+
+Shapes:
+    Arrays keep theirs.
+
+Raises:
+    DeviceError: there is no device of that kind.
 """
 
 from __future__ import annotations

@@ -1,6 +1,13 @@
 """Data sets and mini-batches: digits and texts, found or invented, idx files, words as numbers, batches, augmentation.
 
 Knows the public names only, not how the data are found, drawn or cut.
+
+Shapes:
+    Arrays keep theirs.
+
+Raises:
+    ArgumentError: an argument that is no array has a value that is not taken.
+    ShapeError: an array has another shape than the function takes.
 """
 
 from typing import TYPE_CHECKING

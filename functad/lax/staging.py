@@ -1,6 +1,20 @@
 """What JAX names, stages or chooses by platform: on one CPU, plain functions.
 
 Knows functions and values; no primitives.
+
+Args:
+    operands: a sequence of arrays.
+    dimension, dimensions: the axis, or several.
+    scatter_indices, updates: where, and what is put there.
+
+Shapes:
+    The elements keep their dtype, and the result has the shape that the function says: an axis that is sorted,
+    reversed or updated keeps its size.
+
+Raises:
+    DTypeError: an operand is no array, or of a dtype that the operation does not take.
+    ShapeError: an array has no such axis, or does not fit the sizes that are asked for.
+    ArgumentError: a mode or an option that there is not.
 """
 
 from __future__ import annotations

@@ -1,6 +1,13 @@
 """The functions that networks are made of: activations, softmax and its relatives, one-hot codes.
 
 Knows no parameters and no layers: pure functions of arrays, with the values and gradients of `jax.nn`.
+
+Shapes:
+    The result has the shape of x; what sums along an axis drops it.
+
+Raises:
+    DTypeError: x is no array of numbers.
+    AxisError: x has no such axis.
 """
 
 from __future__ import annotations

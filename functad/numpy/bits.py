@@ -1,6 +1,10 @@
 """The bits of numbers: packed eight to a byte, and those that make a float.
 
 Knows shifts and masks; element-wise functions of bits that are primitives are in `logic`.
+
+Raises:
+    DTypeError: the dtype is not taken.
+    ArgumentError: `bitorder` is neither "big" nor "little".
 """
 
 from __future__ import annotations

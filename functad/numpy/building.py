@@ -1,6 +1,14 @@
 """Small pieces that many array functions are written with: constants of an operand's type, selection, filling.
 
 Knows no public function.
+
+Shapes:
+    Arguments are arrays or numbers that broadcast, and the result has their common shape.
+
+Raises:
+    ShapeError: arguments do not broadcast.
+    DTypeError: an argument is no array, or of a dtype that the function does not take.
+    ArgumentError: an argument that is no array has a value that is not taken.
 """
 
 from __future__ import annotations

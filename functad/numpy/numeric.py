@@ -1,6 +1,11 @@
 """Calculus and signals on arrays: differences, interpolation, convolution, mapping over axes.
 
 Knows other functions of this package, and `vmap`-free forms of what NumPy loops over.
+
+Raises:
+    ShapeError: shapes do not fit together, or an array has too many axes.
+    AxisError: the array has no such axis.
+    ArgumentError: a mode that there is not, or too few elements.
 """
 
 from __future__ import annotations

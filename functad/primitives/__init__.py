@@ -1,6 +1,13 @@
 """The primitives, one file a family, one record an operation.
 
 Knows no transform; importing this package fills `functad.primitive_record.registry`.
+
+Shapes:
+    Arrays keep theirs.
+
+Raises:
+    ArgumentError: an argument that is no array has a value that is not taken.
+    ShapeError: an array has another shape than the function takes.
 """
 
 from functad.primitives import barrier as barrier

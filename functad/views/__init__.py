@@ -1,6 +1,13 @@
 """How things look: pages of HTML, charts and pictures as SVG and PNG, in light and dark.
 
 Knows Programs and values; nothing of training or of the command line.
+
+Shapes:
+    Arrays keep theirs.
+
+Raises:
+    ArgumentError: an argument that is no array has a value that is not taken.
+    ShapeError: an array has another shape than the function takes.
 """
 
 from typing import TYPE_CHECKING, Any
