@@ -70,6 +70,7 @@ def check_grads(
 
     Raises:
         AssertionError: a derivative and a difference are not close; says which, and of what.
+        ArgumentError: there is no such mode.
 
     >>> import functad, functad.numpy as jnp, numpy as np
     >>> functad.test_util.check_grads(jnp.sin, (np.array([0.5, 1.]),), order=3)

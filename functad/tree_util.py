@@ -259,6 +259,7 @@ def tree_transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, py
 
     Raises:
         TreeError: the tree has another structure.
+        ArgumentError: the inner structure is to be found, but the outer one has no leaves.
 
     >>> tree_transpose(tree_structure([0, 0]), tree_structure({"a": 0}), [{"a": 1}, {"a": 2}])
     {'a': [1, 2]}

@@ -62,6 +62,7 @@ def numba_primitive(
 
     Raises:
         ArgumentError: both jvp and vjp, options that do not fit the form, or a function that raises exceptions.
+        ShapeError: when it is called, `out` gives something else than types of arrays.
         NoRuleError, DifferentiationError: it is differentiated, and has no derivative.
 
     >>> import functad, numba, functad.numpy as jnp

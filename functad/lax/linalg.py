@@ -140,7 +140,7 @@ def cholesky(x: Any, *, symmetrize_input: bool = True) -> Array:
 
 
 def cholesky_update(r_matrix: Any, w_vector: Any) -> Array:
-    """The upper triangular factor of Rᵀ R + w wᵀ, for R of shape (n, n) and w of shape (n,).
+    """The upper triangular factor of Rᵀ R + w wᵀ, for R (`r_matrix`) of shape (n, n), w (`w_vector`) of shape (n,).
 
     >>> import functad.numpy as jnp
     >>> from functad import lax
@@ -399,7 +399,7 @@ def triangular_solve(
 
 
 def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Any, Any, Any, Any]:
-    """The tridiagonal form of Hermitian matrices of shape (..., n, n).
+    """The tridiagonal form of Hermitian matrices a of shape (..., n, n), of which the `lower` or upper triangle is read.
 
     Returns:
         Vectors of reflections, the diagonal, the one beside it, and the factors of the reflections.

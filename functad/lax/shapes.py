@@ -86,7 +86,7 @@ def _scalar(name: str, value: Any, dtype: Any, weak: bool = False) -> Any:
 
 
 def empty(shape: Sequence[int], dtype: Any) -> Array:
-    """An array whose values do not matter; they are zeros.
+    """An array of a shape and dtype whose values do not matter; they are zeros.
 
     >>> empty((2,), float)
     Array([0., 0.], dtype=float32)
@@ -166,7 +166,7 @@ def broadcast_to_rank(x: Any, rank: int) -> Array:
 
 
 def broadcast_like(arr: Any, like_arr: Any) -> Array:
-    """Repeat an array to the shape of another.
+    """Repeat the array `arr` to the shape of `like_arr`, an array of at least as many axes.
 
     >>> import numpy as np
     >>> broadcast_like(1.0, np.zeros(2))

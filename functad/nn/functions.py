@@ -449,6 +449,9 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
         dtype: of the result; by default the default float.
         axis: where the new axis goes in the result.
 
+    Raises:
+        ArgumentError: the result has no such place for an axis, or `num_classes` is no integer.
+
     >>> import functad.numpy as jnp
     >>> one_hot(jnp.array([2, 0]), 3)
     Array([[0., 0., 1.],

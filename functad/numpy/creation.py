@@ -423,7 +423,7 @@ def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offs
 
 
 def load(file: Any, **kwargs: Any) -> Any:
-    """An array (or a dict-like of them) that `save` or `savez` wrote.
+    """An array (or a dict-like of them) that `save` or `savez` wrote to a `file`; arguments are those of `numpy.load`.
 
     >>> import os, tempfile, functad.numpy as jnp
     >>> with tempfile.TemporaryDirectory() as folder:

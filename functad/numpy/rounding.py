@@ -102,6 +102,8 @@ def rint(x: Any, /) -> Array:
 def round(a: Any, decimals: int = 0, out: None = None) -> Array:  # noqa: A001
     """Round to a number of decimals; halves go to the even neighbour.
 
+    a has any shape, which the result keeps; `decimals` is a Python integer.
+
     >>> import functad.numpy as jnp
     >>> jnp.around(1.25, 1)
     Array(1.2, dtype=float32, weak_type=True)
