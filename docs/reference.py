@@ -41,7 +41,9 @@ def page(name: str, module: types.ModuleType) -> str:
             called.append(_entry("###", public, value, name))
     parts = [f"# {name}", as_markdown(_for_readers(inspect.getdoc(module) or ""))]
     if name != "functad.errors":
-        parts.append("What functions have in common, errors first of all, is told at [functad.errors](functad.errors.md).")
+        parts.append(
+            "What functions have in common, errors first of all, is told at [functad.errors](functad.errors.md)."
+        )
     for title, entries in ("Functions", called), ("Classes", classes):
         parts += [f"## {title}", *entries] if entries else []
     if values:

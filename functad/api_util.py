@@ -20,7 +20,6 @@ Shapes:
 
 Raises:
     DTypeError: what should be an array is none.
-    ArgumentError: an argument is of another kind than the function takes, or there are more or fewer than it takes.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Shapes:
     No arrays are taken or given.
 
 Raises:
-    ArgumentError: there is no such option, or it does not take that value.
+    ArgumentError: the option does not take that value, when the context is entered.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Shapes:
     No arrays are taken or given.
 
 Raises:
-    ArgumentError: there is no such option, or it does not take that value.
+    Nothing of its own.
 """
 
 from __future__ import annotations

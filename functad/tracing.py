@@ -19,8 +19,7 @@ Shapes:
     Types of arrays tell them; primitives and their rules take arrays of the shapes that their own rules allow.
 
 Raises:
-    DTypeError: what should be an array is none.
-    ArgumentError: an argument is of another kind than the function takes, or there are more or fewer than it takes.
+    Nothing of its own.
 """
 
 from __future__ import annotations

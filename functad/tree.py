@@ -11,8 +11,7 @@ Shapes:
     Leaves may be anything, arrays of any shapes too.
 
 Raises:
-    TreeError: trees that should have one structure have not, or a class does not say how it is taken apart.
-    ArgumentError: what a class must have to be a node, it has not; or a tree without leaves leaves something open.
+    Nothing of its own.
 """
 
 from __future__ import annotations

@@ -6,8 +6,7 @@ Shapes:
     Arrays keep theirs.
 
 Raises:
-    ArgumentError: an argument that is no array has a value that is not taken.
-    ShapeError: an array has another shape than the function takes.
+    Nothing of its own.
 """
 
 from typing import TYPE_CHECKING

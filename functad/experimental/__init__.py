@@ -16,9 +16,8 @@ Shapes:
     Arguments are pytrees of arrays of any shapes; what belongs to a value, such as its tangent, has its shape.
 
 Raises:
-    ArgumentError: what should be a function is none, or an option has a value that is not taken.
-    DTypeError: a leaf of an argument is no array.
-    TreeError: structures that should be the same are not.
+    ArgumentError: a message does not fit its arguments.
+    DTypeError: what is checked is no boolean of shape ().
 """
 
 from __future__ import annotations

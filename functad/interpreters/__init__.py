@@ -19,8 +19,8 @@ Shapes:
     Types of arrays tell them; primitives and their rules take arrays of the shapes that their own rules allow.
 
 Raises:
-    DTypeError: what should be an array is none.
-    ArgumentError: an argument is of another kind than the function takes, or there are more or fewer than it takes.
+    ArgumentError: a rule of functad's own is to be replaced.
+    ShapeError: an array has no such axis.
 """
 
 from typing import TYPE_CHECKING

@@ -11,8 +11,8 @@ Shapes:
 
 Raises:
     DTypeError: an operand is no array, or of a dtype that the operation does not take.
-    ShapeError: shapes do not fit together, or an array has too few axes.
-    ArgumentError: a padding, layout or option that there is not.
+    ShapeError: the kernels do not fit the patches.
+    ArgumentError: a padding or layout that does not fit the shapes.
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ Shapes:
 Raises:
     DTypeError: an operand is no array, or of a dtype that the operation does not take.
     ShapeError: an array has no such axis, or does not fit the sizes that are asked for.
-    ArgumentError: a mode or an option that there is not.
 """
 
 from __future__ import annotations

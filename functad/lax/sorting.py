@@ -12,9 +12,9 @@ Shapes:
     reversed or updated keeps its size.
 
 Raises:
-    DTypeError: an operand is no array, or of a dtype that the operation does not take.
-    ShapeError: an array has no such axis, or does not fit the sizes that are asked for.
-    ArgumentError: a mode or an option that there is not.
+    DTypeError: an operand is no array.
+    ShapeError: an array has no such axis, or operands differ in shape.
+    ArgumentError: more elements are asked for than the axis has, or an option that there is not.
 """
 
 from __future__ import annotations

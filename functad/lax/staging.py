@@ -12,9 +12,8 @@ Shapes:
     reversed or updated keeps its size.
 
 Raises:
-    DTypeError: an operand is no array, or of a dtype that the operation does not take.
-    ShapeError: an array has no such axis, or does not fit the sizes that are asked for.
-    ArgumentError: a mode or an option that there is not.
+    DTypeError: an operand is no array.
+    ArgumentError: what should be a function is none, or there is no case for this machine.
 """
 
 from __future__ import annotations

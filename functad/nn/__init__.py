@@ -10,10 +10,8 @@ Shapes:
     A function of the elements keeps the shape of its argument; a layer says what it takes when it gets another shape.
 
 Raises:
-    DTypeError: an argument is no array of numbers.
+    DTypeError: an argument is no array of numbers, or of another kind of them.
     ShapeError: an array, or parameters, have other shapes than the layer or the function takes.
-    ArgumentError: an argument that is no array has a value that is not taken.
-    TreeError: parameters are no such tree as `init` makes.
 """
 
 from typing import TYPE_CHECKING

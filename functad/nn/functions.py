@@ -6,8 +6,9 @@ Shapes:
     The result has the shape of x; what sums along an axis drops it.
 
 Raises:
-    DTypeError: x is no array of numbers.
+    DTypeError: an argument is no array of numbers.
     AxisError: x has no such axis.
+    ShapeError: arguments do not broadcast.
 """
 
 from __future__ import annotations

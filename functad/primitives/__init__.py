@@ -6,8 +6,7 @@ Shapes:
     Arrays keep theirs.
 
 Raises:
-    ArgumentError: an argument that is no array has a value that is not taken.
-    ShapeError: an array has another shape than the function takes.
+    ShapeError: an array is no matrix.
 """
 
 from functad.primitives import barrier as barrier

@@ -9,8 +9,8 @@ Shapes:
     Axes that are not transformed or convolved are kept.
 
 Raises:
-    ShapeError: the arrays differ in rank, or have no elements.
-    ArgumentError: a mode, method, norm or type that there is not.
+    AxisError: the array has no such axis.
+    ArgumentError: a norm or type that there is not.
     DTypeError: an argument is no array of numbers.
 """
 

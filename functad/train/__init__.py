@@ -7,8 +7,8 @@ Shapes:
     shapes.
 
 Raises:
-    ArgumentError: an argument is of another kind, or a number out of its range.
-    ShapeError: the network does not fit the data.
+    ArgumentError: a number is out of its range.
+    DTypeError: when it is called, the loss gives what is no number.
 """
 
 from typing import TYPE_CHECKING
