@@ -4,16 +4,7 @@ Knows names, and which trace is active.
 
 Args:
     d1, d2: sizes, integers.
-    size, axis, aval: the size of an axis, which one it is, and the type of an array.
-    aux1, aux2: what the function without results and that with results tell.
-    gen, rest: a generator function, and its first arguments.
-    primitive, jvprules, transpose_rule: a primitive, and its rules.
-    x, y: arrays of one type.
-    bdim: which axis is mapped, or None.
-    fun, f: a function, or a wrapped one.
-    params, debug_info: what is told with it.
-    in_avals: the types of its arguments.
-    program, enclosing: the Program, and the atoms around it.
+    x: an array, or what shall be one.
 
 Shapes:
     Types of arrays tell them; primitives and their rules take arrays of the shapes that their own rules allow.

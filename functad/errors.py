@@ -2,9 +2,11 @@
 
 Functions that take arrays have these in common, beside the errors that each names:
 
-- What is no array, and cannot be made one, raises `DTypeError`; a Python integer that its dtype cannot hold, `RangeError`.
-- While a function is traced its arrays have shapes and dtypes, but no values: what needs a value, such as `if` or a size,
-  raises `ConcretizationError`. A traced value that is used after its function has returned raises `LeakedTracerError`.
+- What is no array, and cannot be made one, raises `DTypeError`; a Python integer that its dtype cannot hold,
+  `RangeError`.
+- While a function is traced its arrays have shapes and dtypes, but no values: what needs a value, such as `if` or a
+  size, raises `ConcretizationError`. A traced value that is used after its function has returned raises
+  `LeakedTracerError`.
 - In `functad.numpy` an axis counts from the end where it is negative, and one that an array does not have raises
   `AxisError`; in `functad.lax` it raises `ShapeError`.
 - A Python integer between brackets that lies outside of the array, `x[7]`, raises `OutOfBoundsError`. Arrays of indices

@@ -2,9 +2,6 @@
 
 Knows the array functions; which axes are rows, columns or channels is the caller's business.
 
-Shapes:
-    The result has the shape that is asked for.
-
 Raises:
     ShapeError: the shape has more or fewer sizes than the image has axes.
     ArgumentError: there is no such method.

@@ -2,11 +2,6 @@
 
 This file knows nothing but those names.
 
-Args:
-    tree: any pytree.
-    iterable: the items.
-    is_leaf: called with a subtree; where it gives True, that is taken for a leaf.
-
 Shapes:
     Leaves may be anything, arrays of any shapes too.
 

@@ -4,10 +4,6 @@ Knows how to put its arguments in order and to give it a derivative; the primiti
 
 Shapes:
     Arrays keep theirs.
-
-Raises:
-    ArgumentError: an argument that is no array has a value that is not taken.
-    ShapeError: an array has another shape than the function takes.
 """
 
 from __future__ import annotations

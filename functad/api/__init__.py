@@ -7,7 +7,6 @@ Args:
     args, kwargs: what it is called with.
     argnums, has_aux, holomorphic: as in `grad`.
     primals: example arguments, arrays or `ShapeDtypeStruct`s.
-    pred, msg, fmt_args, fmt_kwargs: as in `check`.
     axis_shapes, axis_names, axis_types, devices: the axes' sizes, names and types, and what the mesh is made of.
     backend: the kind of device.
     process_index, host_id: have no effect: there is one process.

@@ -3,7 +3,6 @@
 Knows pytrees of arrays; no transform.
 
 Args:
-    axis_shapes, axis_names, axis_types, devices: the axes' sizes, names and types, and what the mesh is made of.
     backend: the kind of device.
     process_index, host_id: have no effect: there is one process.
 

@@ -3,14 +3,7 @@
 Knows the names of its parts, which load at first use.
 
 Args:
-    fun, f: a function of pytrees of arrays.
-    args, kwargs: what it is called with.
-    argnums, has_aux, holomorphic: as in `grad`.
-    primals: example arguments, arrays or `ShapeDtypeStruct`s.
     pred, msg, fmt_args, fmt_kwargs: as in `check`.
-    axis_shapes, axis_names, axis_types, devices: the axes' sizes, names and types, and what the mesh is made of.
-    backend: the kind of device.
-    process_index, host_id: have no effect: there is one process.
 
 Shapes:
     Arguments are pytrees of arrays of any shapes; what belongs to a value, such as its tangent, has its shape.

@@ -1,13 +1,6 @@
 """Pytrees of arrays in files: `.npz`, which NumPy reads, and `.safetensors`, which other libraries read.
 
 Knows the public names only. Nothing is ever pickled or unpickled.
-
-Shapes:
-    Arrays keep theirs.
-
-Raises:
-    ArgumentError: an argument that is no array has a value that is not taken.
-    ShapeError: an array has another shape than the function takes.
 """
 
 from typing import TYPE_CHECKING

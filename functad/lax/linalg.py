@@ -2,10 +2,6 @@
 
 Knows the primitives of linear algebra; `functad.numpy.linalg` has the same with NumPy's names.
 
-Args:
-    lhs_shape, rhs_shape, operand_shape: shapes, tuples of sizes.
-    window_strides, strides, padding, pads: as in `conv_general_dilated`.
-
 Shapes:
     Leading axes of matrices are those of a stack; other axes are counted in the function's words.
 
@@ -399,7 +395,7 @@ def triangular_solve(
 
 
 def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Any, Any, Any, Any]:
-    """The tridiagonal form of Hermitian matrices a of shape (..., n, n), of which the `lower` or upper triangle is read.
+    """The tridiagonal form of Hermitian matrices a of shape (..., n, n); the `lower` or upper triangle is read.
 
     Returns:
         Vectors of reflections, the diagonal, the one beside it, and the factors of the reflections.

@@ -2,10 +2,6 @@
 
 Knows masks and `dot_general`.
 
-Args:
-    lhs_shape, rhs_shape, operand_shape: shapes, tuples of sizes.
-    window_strides, strides, padding, pads: as in `conv_general_dilated`.
-
 Shapes:
     Leading axes of matrices are those of a stack; other axes are counted in the function's words.
 

@@ -5,7 +5,6 @@ Knows the structural primitives; what reads or writes at positions is in `slicin
 Args:
     operands: a sequence of arrays.
     dimension, dimensions: the axis, or several.
-    scatter_indices, updates: where, and what is put there.
 
 Shapes:
     The elements keep their dtype, and the result has the shape that the function says: an axis that is sorted,

@@ -3,8 +3,6 @@
 Knows no bracket syntax: that of `x[index]` and `x.at[index]` is in `functad.numpy`.
 
 Args:
-    operands: a sequence of arrays.
-    dimension, dimensions: the axis, or several.
     scatter_indices, updates: where, and what is put there.
 
 Shapes:

@@ -3,9 +3,7 @@
 Knows the primitives and how operands are taken.
 
 Args:
-    operands: a sequence of arrays.
-    dimension, dimensions: the axis, or several.
-    scatter_indices, updates: where, and what is put there.
+    dimension: the axis, or several.
 
 Shapes:
     The elements keep their dtype, and the result has the shape that the function says: an axis that is sorted,

@@ -2,11 +2,6 @@
 
 Knows functions and values; no primitives.
 
-Args:
-    operands: a sequence of arrays.
-    dimension, dimensions: the axis, or several.
-    scatter_indices, updates: where, and what is put there.
-
 Shapes:
     The elements keep their dtype, and the result has the shape that the function says: an axis that is sorted,
     reversed or updated keeps its size.

@@ -46,7 +46,9 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Array:
 
 
 def unpackbits(a: Any, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> Array:
-    """The bits of bytes, eight for each along an axis (or of the flat array), as 0 and 1: that much is its shape longer.
+    """The bits of bytes, eight for each along an axis (or of the flat array), as 0 and 1.
+
+    a has any shape, and the result eight times its size along the axis.
 
     Args:
         count: how many bits to return, with zeros behind them if there are fewer; if negative, how many to leave out.

@@ -3,8 +3,6 @@
 Knows NumPy, which makes the constants, and a few primitives.
 
 Args:
-    k: the diagonal: 0 the main one, those above it positive.
-    N: how many columns.
     M: how many numbers.
     beta: how narrow the window is.
 

@@ -385,7 +385,9 @@ def ix_(*args: Any) -> tuple[Array, ...]:
 
 
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Array:
-    """An array without the zeros at its front ("f") and back ("b"), along all axes or the given ones; the shape shrinks by them.
+    """An array without the zeros at its front ("f") and back ("b"), along all axes or the given ones.
+
+    The shape shrinks by them.
 
     >>> import functad.numpy as jnp
     >>> jnp.trim_zeros(jnp.array([0, 1, 2, 0]))

@@ -2,9 +2,6 @@
 
 Knows sorting and membership.
 
-Args:
-    kth: the place, or several.
-
 Shapes:
     What sorts keeps the array's shape, and what looks values up that of the values; different values are a vector.
 

@@ -6,7 +6,6 @@ Args:
     k: the diagonal: 0 the main one, those above it positive.
     N: how many columns.
     M: how many numbers.
-    beta: how narrow the window is.
 
 Shapes:
     The result has the sizes that are asked for; triangles keep the shape (..., m, n) of the array.

@@ -13,9 +13,8 @@ Args:
     nesterov: look ahead by one step.
     weight_decay: by what params shrink, in units of the learning rate.
     mask: which params do so, a pytree of booleans or a function that gives one.
-    init_value, peak_value, end_value: the learning rate at the start, at its peak, at the end.
-    warmup_steps, decay_steps, transition_steps: how many steps that takes.
-    memory_size: how many steps are remembered.
+    init_value, peak_value: the learning rate at the start and at its peak.
+    warmup_steps, decay_steps: how many steps it rises and falls.
 
 Shapes:
     Params are a pytree of arrays of any shapes; gradients, updates and running means have its structure and shapes. A

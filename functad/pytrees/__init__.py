@@ -1,10 +1,5 @@
 """Pytrees taken apart: node types, registration, `PyTreeDef`. Their public names are in `tree_util` and `tree`.
 
-Args:
-    tree: any pytree.
-    iterable: the items.
-    is_leaf: called with a subtree; where it gives True, that is taken for a leaf.
-
 Shapes:
     Leaves may be anything, arrays of any shapes too.
 

@@ -4,8 +4,6 @@ Knows the names of its parts: each distribution is a module, `functad.scipy.stat
 
 Args:
     x: where the distribution is asked, an array or a number.
-    k: the counts that are asked for, an array or a number.
-    q: probabilities, an array or a number.
     loc: by how much the distribution is moved.
     scale: by what it is stretched, positive.
     df: its degrees of freedom, positive.
