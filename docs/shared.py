@@ -72,7 +72,7 @@ def of(value: Any) -> dict[str, str]:
             found.setdefault("Shapes", statement["Shapes"])
         if "Raises" in statement and "Raises:" not in doc:
             found.setdefault("Raises", statement["Raises"])
-    return found
+    return {title: found[title] for title in TITLES if title in found}
 
 
 def _arguments(text: str, value: Any, said: str) -> list[str]:

@@ -167,7 +167,7 @@ def in_its_dtype(check, value):
 
 
 def test_families_broadcast_as_they_say():
-    """All refuse what does not broadcast; of each package one function for each number of arrays is traced to its end."""
+    """All refuse what does not broadcast; of each package one for each number of arrays is traced to its end."""
     found = dict(broadcasting())
     assert len(found) > 250
     assert [n for n, f in found.items() if of_arrays(f) > 1 and not in_its_dtype(refuses, f)] == []

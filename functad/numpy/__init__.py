@@ -13,7 +13,7 @@ Args:
     precision, preferred_element_type: as in `functad.lax.dot_general`.
     size: the length of the result, which is needed where the arrays are traced.
     fill_value: what fills a result up to `size`.
-    a, x, m, ary, arr, v, x1, x2, a1, a2, b: arrays, or what `asarray` makes one of.
+    a, x, m, ary, arr, v, x1, x2, a1, a2, b: an array, or what `asarray` makes one of.
 
 Raises:
     DTypeError: an argument is no array, or of a dtype that the function does not take.
