@@ -5,6 +5,7 @@ Knows the sections Args, Shapes and Raises; a function's own words come before t
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 import sys
@@ -18,6 +19,7 @@ _SHAPES = re.compile(r"\bshapes?\b|\bscalars?\b|\barray_like\b", re.IGNORECASE)
 _EXAMPLE = re.compile(r"^ *>>>.*(?:\n(?!\s*$|\s*>>>).*)*", re.MULTILINE)
 
 
+@functools.cache
 def sections(doc: str) -> dict[str, str]:
     """The sections of a docstring, by their titles.
 
@@ -36,6 +38,7 @@ def without(doc: str) -> str:
     return _SECTION.sub(lambda found: "" if found[1] in TITLES else found[0], doc).strip()
 
 
+@functools.cache
 def prose(doc: str) -> str:
     """A docstring without its examples."""
     return _EXAMPLE.sub("", doc)
