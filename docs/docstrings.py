@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import textwrap
 
-_SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Yields):\s*$")
+_SECTION = re.compile(r"^(Args|Attributes|Returns|Shapes|Raises|Yields):\s*$")
 _ITEM = re.compile(r"^([\w*`][\w*, .`]*): ?(.*)$")
 _CODE = re.compile(r"(`[^`]*`)")
 _SPECIAL = re.compile(r"([*<$\[\]|{])")
@@ -63,7 +63,7 @@ def _block(lines: list[str]) -> str:
 
 
 def _section(title: str, body: str) -> str:
-    if title in ("Returns", "Yields"):
+    if title in ("Returns", "Shapes", "Yields"):
         return f"**{title}**\n\n{as_markdown(body)}"
     items: list[str] = []
     for line in body.splitlines():

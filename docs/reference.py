@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import textwrap
 import types
 from collections.abc import Iterator
 from typing import Any
 
 import functad
 
+from . import shared
 from .docstrings import as_markdown, escaped, fenced
 
 _WITHIN = 100  # columns of a call's line
@@ -38,6 +40,10 @@ def page(name: str, module: types.ModuleType) -> str:
         else:
             called.append(_entry("###", public, value, name))
     parts = [f"# {name}", as_markdown(_for_readers(inspect.getdoc(module) or ""))]
+    if name != "functad.errors":
+        parts.append(
+            "What functions have in common, errors first of all, is told at [functad.errors](functad.errors.md)."
+        )
     for title, entries in ("Functions", called), ("Classes", classes):
         parts += [f"## {title}", *entries] if entries else []
     if values:
@@ -47,7 +53,7 @@ def page(name: str, module: types.ModuleType) -> str:
 
 def _for_readers(doc: str) -> str:
     """A file's docstring without what it knows and must not know, which is said to those who edit it."""
-    parts = doc.split("\n\n")
+    parts = shared.without(doc).split("\n\n")
     return "\n\n".join(part for part in parts if not part.startswith(("Knows ", "This file ")))
 
 
@@ -79,7 +85,10 @@ def _entry(level: str, public: str, value: Any, owner: str) -> str:
     doc = inspect.getdoc(value) or ""
     if not inspect.isroutine(value) and not isinstance(value, type) and doc == inspect.getdoc(type(value)):
         doc = ""
-    return "\n\n".join([f"{level} {public}", fenced("python", _call(f"{owner}.{public}", value)), as_markdown(doc)])
+    parts = [f"{level} {public}", fenced("python", _call(f"{owner}.{public}", value)), as_markdown(doc)]
+    if not isinstance(value, type):
+        parts += [as_markdown(f"{title}:\n{textwrap.indent(text, '    ')}") for title, text in shared.of(value).items()]
+    return "\n\n".join(parts)
 
 
 def _class(public: str, value: type, owner: str) -> str:

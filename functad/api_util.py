@@ -1,6 +1,16 @@
 """Functions of pytrees as functions of flat arguments, under the names that JAX gives the module.
 
 Knows pytrees and wrapped functions; no transform.
+
+Args:
+    x: an array.
+    fun, f: a function, or a wrapped one.
+
+Shapes:
+    Types of arrays tell them; primitives and their rules take arrays of the shapes that their own rules allow.
+
+Raises:
+    DTypeError: what should be an array is none.
 """
 
 from __future__ import annotations

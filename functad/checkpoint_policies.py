@@ -1,6 +1,16 @@
 """Policies for `functad.checkpoint`: which intermediate values are kept for the derivative.
 
 A policy is a function `policy(primitive, *avals, **params) -> bool` of an equation. Knows primitives by name.
+
+Args:
+    primitive, params: what an equation computes.
+    policy_1, policy_2: policies.
+
+Shapes:
+    A policy looks at equations, not at shapes.
+
+Raises:
+    Nothing of its own: a policy answers whether a value is kept.
 """
 
 from __future__ import annotations

@@ -1,6 +1,12 @@
 """The values of the options: global ones and thread-local overrides. `options.py` lists which there are.
 
 This file must not know what the options do: the files that read an option decide that.
+
+Shapes:
+    No arrays are taken or given.
+
+Raises:
+    ArgumentError: the option does not take that value, when the context is entered.
 """
 
 from __future__ import annotations

@@ -1,6 +1,16 @@
 """What libraries look for in `jax.core`: tracers, types and Programs, under JAX's names.
 
 Knows names, and which trace is active.
+
+Args:
+    d1, d2: sizes, integers.
+    x: an array, or what shall be one.
+
+Shapes:
+    Types of arrays tell them; primitives and their rules take arrays of the shapes that their own rules allow.
+
+Raises:
+    DTypeError: what should be an array is none.
 """
 
 from __future__ import annotations

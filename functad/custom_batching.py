@@ -1,6 +1,15 @@
 """Functions with a rule of their own for `vmap`, under the names that `jax.custom_batching` gives them.
 
 Knows pytrees, and how rules of primitives are registered; the operation is one primitive, which holds the functions.
+
+Args:
+    f: a function of pytrees of arrays.
+
+Shapes:
+    Arguments are pytrees of arrays of any shapes; what belongs to a value, such as its tangent, has its shape.
+
+Raises:
+    ArgumentError: what should be a function is none.
 """
 
 from __future__ import annotations

@@ -2,6 +2,12 @@
 
 This file knows no shapes and no arrays: of a value it reads its dtype and whether it is weak. All dtypes are NumPy's
 but bfloat16, which the package ml_dtypes makes. It is loaded where bfloat16 is first used.
+
+Shapes:
+    Dtypes have none; of arrays that are given the dtype alone counts.
+
+Raises:
+    DTypeError: there is no such dtype, or it is not of the kind that is asked for.
 """
 
 from __future__ import annotations

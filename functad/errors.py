@@ -1,5 +1,19 @@
 """The errors users see: each says what happened, where, and how to fix it.
 
+Functions that take arrays have these in common, beside the errors that each names:
+
+- What is no array, and cannot be made one, raises `DTypeError`; a Python integer that its dtype cannot hold,
+  `RangeError`.
+- While a function is traced its arrays have shapes and dtypes, but no values: what needs a value, such as `if` or a
+  size, raises `ConcretizationError`. A traced value that is used after its function has returned raises
+  `LeakedTracerError`.
+- In `functad.numpy` an axis counts from the end where it is negative, and one that an array does not have raises
+  `AxisError`; in `functad.lax` it raises `ShapeError`.
+- A Python integer between brackets that lies outside of the array, `x[7]`, raises `OutOfBoundsError`. Arrays of indices
+  raise nothing: they read what the `mode` says, and where they write outside, nothing is written.
+- Trees that should have one structure and do not, raise `TreeError`.
+- A size that no array can have raises `TooLargeError`.
+
 This file knows nothing of the rest of functad; every other file may import it.
 """
 

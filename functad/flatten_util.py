@@ -1,6 +1,13 @@
 """A pytree of arrays as one vector, and back, under JAX's name.
 
 Knows pytrees and array functions.
+
+Shapes:
+    Arguments are pytrees of arrays of any shapes; what belongs to a value, such as its tangent, has its shape.
+
+Raises:
+    DTypeError: a leaf is no array.
+    ShapeError: the vector has another size, when it is taken apart.
 """
 
 from __future__ import annotations

@@ -1,6 +1,11 @@
 """Images of another size: resampling along axes, by products with matrices of weights.
 
 Knows the array functions; which axes are rows, columns or channels is the caller's business.
+
+Raises:
+    ShapeError: the shape has more or fewer sizes than the image has axes.
+    ArgumentError: there is no such method.
+    AxisError: the image has no such axis.
 """
 
 from __future__ import annotations

@@ -1,6 +1,12 @@
 """The intermediate representation: Aval, Var, Literal, Eqn, Program; who uses it finds Primitive here, too.
 
 Knows nothing of tracing, of any particular primitive, or of any transform.
+
+Args:
+    program, enclosing: the Program, and the atoms around it.
+
+Raises:
+    ProgramError: the Program breaks a rule of the IR; says which, and where.
 """
 
 from __future__ import annotations

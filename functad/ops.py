@@ -1,6 +1,20 @@
 """Reductions of segments, under the names that `jax.ops` gives them.
 
 Knows arrays and their updates.
+
+Args:
+    data: an array of which parts along the first axis are combined.
+    segment_ids: integers, one a part: to which segment it belongs.
+    num_segments: how many there are; needed where the numbers are traced.
+    indices_are_sorted, unique_indices, bucket_size, mode: as in `segment_sum`.
+
+Shapes:
+    The result has the shape of the data, but `num_segments` along the first axis.
+
+Raises:
+    ShapeError: there is not one number for each part of the data.
+    DTypeError: the numbers are no integers.
+    ArgumentError: `num_segments` is negative.
 """
 
 from __future__ import annotations

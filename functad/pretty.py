@@ -2,6 +2,12 @@
 
 Knows the IR only. A small document language (text, possible line breaks, groups that are laid out on one line
 where they fit in the width) decides the line breaks; Wadler, "A prettier printer", 2003.
+
+Shapes:
+    No arrays are taken or given.
+
+Raises:
+    Nothing of its own.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def lattice_join(*operands: tuple[np.dtype, bool]) -> tuple[np.dtype, bool]:
         *operands: for each operand its dtype and whether it is weak, as `dtype_of` gives them.
 
     Returns:
-        The dtype to convert all operands to, and whether the result is weak.
+        The dtype to convert all operands to, and whether the result is weak. Shapes have no say.
 
     Raises:
         ArgumentError: there are no operands.

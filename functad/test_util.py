@@ -1,6 +1,12 @@
 """Derivatives compared with differences, under the names that `jax.test_util` gives the checks.
 
 Knows the public transforms; computes differences with NumPy.
+
+Shapes:
+    Arguments are pytrees of arrays of any shapes; what belongs to a value, such as its tangent, has its shape.
+
+Raises:
+    AssertionError: the derivatives and the differences are not close.
 """
 
 from __future__ import annotations
@@ -52,6 +58,7 @@ def check_grads(
 
     Raises:
         AssertionError: a derivative and a difference are not close; says which, and of what.
+        ArgumentError: there is no such mode.
 
     >>> import functad, functad.numpy as jnp, numpy as np
     >>> functad.test_util.check_grads(jnp.sin, (np.array([0.5, 1.]),), order=3)

@@ -1,6 +1,12 @@
 """Tracing: `bind` hands an operation to the innermost trace that wants it; traces record.
 
 Knows no particular primitive and no transform. There is one kind of tracer, and it only records.
+
+Shapes:
+    Types of arrays tell them; primitives and their rules take arrays of the shapes that their own rules allow.
+
+Raises:
+    Nothing of its own.
 """
 
 from __future__ import annotations

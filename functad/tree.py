@@ -1,6 +1,12 @@
 """The functions on pytrees under their short names: `tree.map` is `tree_util.tree_map`.
 
 This file knows nothing but those names.
+
+Shapes:
+    Leaves may be anything, arrays of any shapes too.
+
+Raises:
+    Nothing of its own.
 """
 
 from __future__ import annotations

@@ -1,6 +1,18 @@
 """The functions on pytrees, under JAX's names: flatten, map, reduce, transpose, with key paths, registration.
 
 This file knows nothing of arrays; how a tree is taken apart is in `pytrees/treedef.py`, a node in `pytrees/nodes.py`.
+
+Args:
+    tree: any pytree.
+    iterable: the items.
+    is_leaf: called with a subtree; where it gives True, that is taken for a leaf.
+
+Shapes:
+    Leaves may be anything, arrays of any shapes too.
+
+Raises:
+    TreeError: trees that should have one structure have not, or a class does not say how it is taken apart.
+    ArgumentError: what a class must have to be a node, it has not; or a tree without leaves leaves something open.
 """
 
 from __future__ import annotations
@@ -247,6 +259,7 @@ def tree_transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, py
 
     Raises:
         TreeError: the tree has another structure.
+        ArgumentError: the inner structure is to be found, but the outer one has no leaves.
 
     >>> tree_transpose(tree_structure([0, 0]), tree_structure({"a": 0}), [{"a": 1}, {"a": 2}])
     {'a': [1, 2]}

@@ -1,6 +1,9 @@
 """numba_primitive: a function that you have written for Numba as an operation of functad.
 
 Knows how to put its arguments in order and to give it a derivative; the primitives lie in `functad.primitives`.
+
+Shapes:
+    Arrays keep theirs.
 """
 
 from __future__ import annotations
@@ -55,6 +58,7 @@ def numba_primitive(
 
     Raises:
         ArgumentError: both jvp and vjp, options that do not fit the form, or a function that raises exceptions.
+        ShapeError: when it is called, `out` gives something else than types of arrays.
         NoRuleError, DifferentiationError: it is differentiated, and has no derivative.
 
     >>> import functad, numba, functad.numpy as jnp

@@ -1,6 +1,12 @@
 """Where the user is: the line that an operation comes from, and the named parts of his function around it.
 
 Knows frames of Python, no trace.
+
+Shapes:
+    No arrays are taken or given.
+
+Raises:
+    Nothing of its own.
 """
 
 from __future__ import annotations

@@ -1,6 +1,23 @@
 """The transforms as users call them, with JAX's signatures.
 
 Knows pytrees, argument numbers and static arguments; the work is done by the layers below.
+
+Args:
+    fun, f: a function of pytrees of arrays.
+    args, kwargs: what it is called with.
+    argnums, has_aux, holomorphic: as in `grad`.
+    primals: example arguments, arrays or `ShapeDtypeStruct`s.
+    axis_shapes, axis_names, axis_types, devices: the axes' sizes, names and types, and what the mesh is made of.
+    backend: the kind of device.
+    process_index, host_id: have no effect: there is one process.
+
+Shapes:
+    Arguments are pytrees of arrays of any shapes; what belongs to a value, such as its tangent, has its shape.
+
+Raises:
+    ArgumentError: what should be a function is none, or an option has a value that is not taken.
+    DTypeError: a leaf of an argument is no array.
+    TreeError: structures that should be the same are not.
 """
 
 from functad.api.arguments import ShapeDtypeStruct

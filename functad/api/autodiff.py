@@ -66,6 +66,7 @@ def jvp(
         `(output, tangent of the output)`, with `has_aux` also the auxiliary output.
 
     Raises:
+        ArgumentError: primals or tangents are no tuple or list.
         TreeError, DifferentiationError: tangents that do not fit the primals.
 
     >>> import functad, functad.numpy as jnp
@@ -123,6 +124,11 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
 
     Returns:
         A function from a cotangent of the output to a tuple of cotangents of the arguments.
+
+    Raises:
+        ArgumentError: fun is no function.
+        TreeError, DifferentiationError: the cotangent has another structure or type than the output, or fun is not
+            linear.
 
     >>> import functad
     >>> functad.linear_transpose(lambda x: 3. * x, 1.)(2.)

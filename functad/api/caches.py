@@ -1,6 +1,12 @@
 """`clear_caches`: all that was traced is forgotten.
 
 Knows where it is kept.
+
+Shapes:
+    No arrays are taken or given.
+
+Raises:
+    Nothing of its own.
 """
 
 from __future__ import annotations

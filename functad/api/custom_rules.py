@@ -328,6 +328,10 @@ def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
     Args:
         fun: `pullback(cotangent)` gives the cotangent of the argument, or a tuple of them for several.
 
+    Raises:
+        ArgumentError: fun is no function.
+        CustomRuleError: when it is called, fun returns no such pair.
+
     >>> import functad
     >>> @functad.custom_gradient
     ... def f(x):

@@ -1,6 +1,16 @@
 """JAX's names for asking after devices, and for awaiting arrays.
 
 Knows pytrees of arrays; no transform.
+
+Args:
+    backend: the kind of device.
+    process_index, host_id: have no effect: there is one process.
+
+Shapes:
+    Arrays keep theirs.
+
+Raises:
+    DeviceError: there is no device of that kind.
 """
 
 from __future__ import annotations

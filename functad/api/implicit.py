@@ -121,6 +121,10 @@ def custom_linear_solve(
     Returns:
         What `solve` returns.
 
+    Raises:
+        ArgumentError: an argument that should be a function is none.
+        ShapeError: `matvec`, `solve` or `transpose_solve` returns what has other types than b.
+
     >>> import functad, functad.numpy as jnp
     >>> def solution(d):
     ...     divide = lambda matvec, b: b / matvec(jnp.ones_like(b))

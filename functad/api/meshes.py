@@ -1,6 +1,15 @@
 """Where arrays are told to lie: devices, meshes of one of them, and what puts arrays there.
 
 Knows pytrees of arrays; no transform. Programs that say where arrays go run as they stand; nothing is moved in them.
+
+Args:
+    axis_shapes, axis_names, axis_types, devices: the axes' sizes, names and types, and what the mesh is made of.
+
+Shapes:
+    Arrays keep theirs.
+
+Raises:
+    DeviceError: there is no device of that kind.
 """
 
 from __future__ import annotations

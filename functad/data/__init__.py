@@ -1,6 +1,12 @@
 """Data sets and mini-batches: digits and texts, found or invented, idx files, words as numbers, batches, augmentation.
 
 Knows the public names only, not how the data are found, drawn or cut.
+
+Shapes:
+    Arrays keep theirs.
+
+Raises:
+    Nothing of its own.
 """
 
 from typing import TYPE_CHECKING

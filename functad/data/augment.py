@@ -63,7 +63,11 @@ def rotate(key: Any, images: Any, most: Any = 15.0) -> Array:
         key, images: as of `shift`.
         most: degrees; the angles are uniform in [-most, most), counter-clockwise where they are above 0.
 
-    Returns, Raises: as `shift`.
+    Returns:
+        Images of the same shape and dtype, as of `shift`.
+
+    Raises:
+        ShapeError: images of another number of axes.
 
     >>> import functad.numpy as jnp
     >>> rotate(random.key(0), jnp.ones((2, 8, 8, 3), "uint8"))[:, 4, 4].tolist()
@@ -92,7 +96,11 @@ def elastic(key: Any, images: Any, strength: Any = 8.0, smoothness: Any = 4.0) -
         strength: pixels, by which fields of numbers in [-1, 1) are multiplied after they were smoothed.
         smoothness: the standard deviation, in pixels, of the Gaussian that smooths them.
 
-    Returns, Raises: as `shift`.
+    Returns:
+        Images of the same shape and dtype, as of `shift`.
+
+    Raises:
+        ShapeError: images of another number of axes.
 
     >>> import functad.numpy as jnp
     >>> images = jnp.ones((2, 8, 8))

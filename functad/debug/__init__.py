@@ -2,6 +2,12 @@
 of each equation, `step`.
 
 Knows public names only.
+
+Shapes:
+    Arguments are pytrees of arrays of any shapes; what belongs to a value, such as its tangent, has its shape.
+
+Raises:
+    ArgumentError: what should be a function is none.
 """
 
 from typing import TYPE_CHECKING

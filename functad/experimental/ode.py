@@ -95,6 +95,10 @@ def odeint(
     Returns:
         A pytree like `y0`, with the times along a new first axis. It has derivatives in reverse mode.
 
+    Raises:
+        ShapeError: the times are no vector.
+        DTypeError: they are no floats.
+
     >>> import functad.numpy as jnp
     >>> odeint(lambda y, t: -y, 1.0, jnp.array([0., 1.])).round(4)
     Array([1.    , 0.3679], dtype=float32)

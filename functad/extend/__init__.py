@@ -1,6 +1,20 @@
 """What extends functad from outside: primitives of one's own, under the names that `jax.extend` gives them, and more.
 
 Knows names only.
+
+Args:
+    size, axis, aval: the size of an axis, which one it is, and the type of an array.
+    aux1, aux2: what the function without results and that with results tell.
+    gen, rest: a generator function, and its first arguments.
+    fun, f: a function, or a wrapped one.
+    params, debug_info: what is told with it.
+
+Shapes:
+    Types of arrays tell them; primitives and their rules take arrays of the shapes that their own rules allow.
+
+Raises:
+    ArgumentError: a Program is called with more or fewer arguments than it takes.
+    DTypeError: there is no such dtype.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,6 +1,21 @@
 """Where programs written for JAX register the rules of their primitives: `ad`, `batching`, `mlir`; and `partial_eval`.
 
 Knows names only.
+
+Args:
+    size, aval: the size of an axis, and the type of an array.
+    primitive, jvprules, transpose_rule: a primitive, and its rules.
+    x, y: arrays of one type.
+    bdim: which axis is mapped, or None.
+    fun: a function, or a wrapped one.
+    in_avals: the types of its arguments.
+
+Shapes:
+    Types of arrays tell them; primitives and their rules take arrays of the shapes that their own rules allow.
+
+Raises:
+    ArgumentError: a rule of functad's own is to be replaced.
+    ShapeError: an array has no such axis.
 """
 
 from typing import TYPE_CHECKING

@@ -92,6 +92,7 @@ def load(path: str | os.PathLike[str], *, like: Any = None) -> Any:
         safetensors file that says nothing of a structure gives a dict of arrays by their names.
 
     Raises:
+        ArgumentError: the path is none, or `like` holds a node that cannot be rebuilt.
         DataError: the file is missing, damaged, in no such format, has a dtype that functad has not (such as floats of
             8 bits; bfloat16 needs the package ml_dtypes), or does not fit `like`.
 

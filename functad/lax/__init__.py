@@ -1,6 +1,11 @@
 """`functad.lax`: the primitives under JAX's names, strict about dtypes and shapes.
 
 Knows names only, and loads `linalg` at first use; `functad.numpy` is the place for promotion and broadcasting.
+
+Raises:
+    DTypeError: an operand is no array, or of a dtype that the operation does not take: nothing is promoted.
+    ShapeError: shapes do not fit together, or an array has no such axis.
+    ArgumentError: an argument that is no array has a value that is not taken.
 """
 
 from typing import TYPE_CHECKING

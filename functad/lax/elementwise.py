@@ -1,6 +1,13 @@
 """Element-wise operations under JAX's names: arithmetic, comparison, logic, bits, elementary and special functions.
 
 Knows the primitives and how operands are taken; nothing of axes.
+
+Shapes:
+    The result has the shape of the operands; scalars beside them count as arrays of that shape.
+
+Raises:
+    DTypeError: an operand is no array, or of a dtype that the operation does not take: nothing is promoted.
+    ShapeError: operands have different shapes.
 """
 
 from __future__ import annotations
@@ -63,6 +70,9 @@ def _described(
     Returns:
         An array of the shape of x.
 
+    Raises:
+        DTypeError: x is something else.
+
     >>> {name}({example})
     {result}
     """
@@ -85,6 +95,10 @@ def _binary(
 
     Returns:
         An array of that shape.
+
+    Raises:
+        ShapeError: x and y have different shapes.
+        DTypeError: they are something else, or of different dtypes.
 
     >>> {name}({example})
     {result}
@@ -248,7 +262,7 @@ def bitcast_convert_type(operand: Any, new_dtype: Any) -> Array:
 
     Args:
         operand: an array or number.
-        new_dtype: the dtype; of a smaller size it adds a last axis, of a larger one it takes it away.
+        new_dtype: the dtype; of a smaller size it gives the shape a last axis, of a larger one it takes it away.
 
     >>> import numpy as np
     >>> bitcast_convert_type(np.float32(1), np.int32)

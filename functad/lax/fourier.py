@@ -1,6 +1,14 @@
 """The Fourier transform under JAX's name.
 
 Knows the primitive and how operands are taken; norms, lengths and other axes are in `functad.numpy.fft`.
+
+Shapes:
+    Leading axes of matrices are those of a stack; other axes are counted in the function's words.
+
+Raises:
+    DTypeError: an operand is no array, or of a dtype that the operation does not take.
+    ShapeError: shapes do not fit together, or an array has too few axes.
+    ArgumentError: a padding, layout or option that there is not.
 """
 
 from __future__ import annotations

@@ -1,6 +1,14 @@
 """`functad.lax.linalg`: factorisations and systems of equations, with JAX's names and order of results.
 
 Knows the primitives of linear algebra; `functad.numpy.linalg` has the same with NumPy's names.
+
+Shapes:
+    Leading axes of matrices are those of a stack; other axes are counted in the function's words.
+
+Raises:
+    DTypeError: an operand is no array, or of a dtype that the operation does not take.
+    ShapeError: shapes do not fit together, or an array has too few axes.
+    ArgumentError: a padding, layout or option that there is not.
 """
 
 from __future__ import annotations
@@ -128,7 +136,7 @@ def cholesky(x: Any, *, symmetrize_input: bool = True) -> Array:
 
 
 def cholesky_update(r_matrix: Any, w_vector: Any) -> Array:
-    """The upper triangular factor of Rᵀ R + w wᵀ, for R of shape (n, n) and w of shape (n,).
+    """The upper triangular factor of Rᵀ R + w wᵀ, for R (`r_matrix`) of shape (n, n), w (`w_vector`) of shape (n,).
 
     >>> import functad.numpy as jnp
     >>> from functad import lax
@@ -387,7 +395,7 @@ def triangular_solve(
 
 
 def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Any, Any, Any, Any]:
-    """The tridiagonal form of Hermitian matrices of shape (..., n, n).
+    """The tridiagonal form of Hermitian matrices a of shape (..., n, n); the `lower` or upper triangle is read.
 
     Returns:
         Vectors of reflections, the diagonal, the one beside it, and the factors of the reflections.

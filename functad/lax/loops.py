@@ -377,6 +377,7 @@ def fori_loop(
     Raises:
         ArgumentError: bounds are neither integer scalars nor both floats, are not finite, or one does not fit in the
             dtype of the other.
+        BodyError: the body returns what has another structure or other types than its argument.
 
     >>> fori_loop(0, 5, lambda i, total: total + i, 0)
     Array(10, dtype=int32, weak_type=True)
@@ -513,6 +514,13 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
         f: a function of one slice.
         xs: a pytree of arrays of equal leading size.
         batch_size: so many slices at a time, by `vmap`: faster, and takes more memory. 0: all at once.
+
+    Returns:
+        What f returns, each array with one more axis in front: n results of shape s have the shape (n, *s).
+
+    Raises:
+        ShapeError: an array is a scalar, or the leading sizes differ.
+        ArgumentError: f is no function, or `batch_size` is negative or no int.
 
     >>> import functad.numpy as jnp
     >>> map(lambda x: x ** 2, jnp.arange(4))

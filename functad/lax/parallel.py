@@ -1,6 +1,19 @@
 """What all examples of `vmap(f, axis_name=…)` make together, under JAX's names: sums, maxima, exchanges.
 
 Knows trees and names; there is one device, so all of them become reductions and moves along the mapped axis.
+
+Args:
+    x: a pytree of arrays of any shapes.
+    axis_name: the name that `vmap` gave the axis, or several.
+    axis_index_groups: must be None.
+
+Shapes:
+    Each example has a result of the shape of its own array.
+
+Raises:
+    UnboundAxisError: no `vmap` around it has such an axis.
+    ArgumentError: `axis_index_groups` is given.
+    DTypeError: x holds what is no array.
 """
 
 from __future__ import annotations

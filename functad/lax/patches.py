@@ -1,6 +1,18 @@
 """The windows of a convolution taken out of an array, a convolution with kernels of each place's own, and shapes.
 
 Knows slices and layouts; the windows' geometry is `primitives.window_geometry`'s.
+
+Args:
+    lhs_shape, rhs_shape, operand_shape: shapes, tuples of sizes.
+    window_strides, strides, padding, pads: as in `conv_general_dilated`.
+
+Shapes:
+    Leading axes of matrices are those of a stack; other axes are counted in the function's words.
+
+Raises:
+    DTypeError: an operand is no array, or of a dtype that the operation does not take.
+    ShapeError: the kernels do not fit the patches.
+    ArgumentError: a padding or layout that does not fit the shapes.
 """
 
 from __future__ import annotations

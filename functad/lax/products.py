@@ -1,6 +1,14 @@
 """Products of arrays and convolutions, under JAX's names.
 
 Knows the primitives and how operands are taken; `precision` is accepted and has no effect, as all is exact.
+
+Shapes:
+    Leading axes of matrices are those of a stack; other axes are counted in the function's words.
+
+Raises:
+    DTypeError: an operand is no array, or of a dtype that the operation does not take.
+    ShapeError: shapes do not fit together, or an array has too few axes.
+    ArgumentError: a padding, layout or option that there is not.
 """
 
 from __future__ import annotations

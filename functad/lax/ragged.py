@@ -1,6 +1,14 @@
 """Products of matrices whose rows, or summands, belong to groups of sizes that are data.
 
 Knows masks and `dot_general`.
+
+Shapes:
+    Leading axes of matrices are those of a stack; other axes are counted in the function's words.
+
+Raises:
+    DTypeError: an operand is no array, or of a dtype that the operation does not take.
+    ShapeError: shapes do not fit together, or an array has too few axes.
+    ArgumentError: a padding, layout or option that there is not.
 """
 
 from __future__ import annotations

@@ -1,6 +1,14 @@
 """Reductions over axes and over windows, and running reductions, under JAX's names.
 
 Knows which computations have a primitive of their own; any other one is folded pairwise.
+
+Shapes:
+    The axes that are reduced are dropped; running reductions and windows keep them.
+
+Raises:
+    DTypeError: an operand is no array, or of a dtype that the reduction does not take.
+    ShapeError: the array has no such axis, or an axis is named twice.
+    ArgumentError: a padding that there is not.
 """
 
 from __future__ import annotations

@@ -1,6 +1,18 @@
 """Making, reshaping, joining and reordering arrays, under JAX's names.
 
 Knows the structural primitives; what reads or writes at positions is in `slicing`.
+
+Args:
+    operands: a sequence of arrays.
+    dimension, dimensions: the axis, or several.
+
+Shapes:
+    The elements keep their dtype, and the result has the shape that the function says: an axis that is sorted,
+    reversed or updated keeps its size.
+
+Raises:
+    DTypeError: an operand is no array, or of a dtype that the operation does not take.
+    ShapeError: an array has no such axis, or does not fit the sizes that are asked for.
 """
 
 from __future__ import annotations
@@ -72,7 +84,7 @@ def _scalar(name: str, value: Any, dtype: Any, weak: bool = False) -> Any:
 
 
 def empty(shape: Sequence[int], dtype: Any) -> Array:
-    """An array whose values do not matter; they are zeros.
+    """An array of a shape and dtype whose values do not matter; they are zeros.
 
     >>> empty((2,), float)
     Array([0., 0.], dtype=float32)
@@ -152,7 +164,7 @@ def broadcast_to_rank(x: Any, rank: int) -> Array:
 
 
 def broadcast_like(arr: Any, like_arr: Any) -> Array:
-    """Repeat an array to the shape of another.
+    """Repeat the array `arr` to the shape of `like_arr`, an array of at least as many axes.
 
     >>> import numpy as np
     >>> broadcast_like(1.0, np.zeros(2))

@@ -1,6 +1,17 @@
 """Reading and writing parts of arrays, at static and at computed positions, under JAX's names.
 
 Knows no bracket syntax: that of `x[index]` and `x.at[index]` is in `functad.numpy`.
+
+Args:
+    scatter_indices, updates: where, and what is put there.
+
+Shapes:
+    The elements keep their dtype, and the result has the shape that the function says: an axis that is sorted,
+    reversed or updated keeps its size.
+
+Raises:
+    DTypeError: an operand is no array, or of a dtype that the operation does not take.
+    ShapeError: an array has no such axis, or does not fit the sizes that are asked for.
 """
 
 from __future__ import annotations

@@ -1,6 +1,18 @@
 """Sorting under JAX's names.
 
 Knows the primitives and how operands are taken.
+
+Args:
+    dimension: the axis, or several.
+
+Shapes:
+    The elements keep their dtype, and the result has the shape that the function says: an axis that is sorted,
+    reversed or updated keeps its size.
+
+Raises:
+    DTypeError: an operand is no array.
+    ShapeError: an array has no such axis, or operands differ in shape.
+    ArgumentError: more elements are asked for than the axis has, or an option that there is not.
 """
 
 from __future__ import annotations

@@ -1,6 +1,14 @@
 """What JAX names, stages or chooses by platform: on one CPU, plain functions.
 
 Knows functions and values; no primitives.
+
+Shapes:
+    The elements keep their dtype, and the result has the shape that the function says: an axis that is sorted,
+    reversed or updated keeps its size.
+
+Raises:
+    DTypeError: an operand is no array.
+    ArgumentError: what should be a function is none, or there is no case for this machine.
 """
 
 from __future__ import annotations

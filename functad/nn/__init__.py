@@ -1,6 +1,17 @@
 """Neural networks: layers as pairs of pure functions, the functions of `jax.nn`, initializers, losses.
 
 Knows the public names only.
+
+Args:
+    x: an array.
+    predictions, targets: arrays of one shape.
+
+Shapes:
+    A function of the elements keeps the shape of its argument; a layer says what it takes when it gets another shape.
+
+Raises:
+    DTypeError: an argument is no array of numbers, or of another kind of them.
+    ShapeError: an array, or parameters, have other shapes than the layer or the function takes.
 """
 
 from typing import TYPE_CHECKING

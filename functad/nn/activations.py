@@ -1,6 +1,13 @@
 """Activation functions as layers, so that they can stand in `serial`.
 
 Knows only how to wrap the functions of `functions.py`.
+
+Shapes:
+    The result has the shape of x; what sums along an axis drops it.
+
+Raises:
+    DTypeError: x is no array of numbers.
+    AxisError: x has no such axis.
 """
 
 from __future__ import annotations

@@ -1,6 +1,14 @@
 """The functions that networks are made of: activations, softmax and its relatives, one-hot codes.
 
 Knows no parameters and no layers: pure functions of arrays, with the values and gradients of `jax.nn`.
+
+Shapes:
+    The result has the shape of x; what sums along an axis drops it.
+
+Raises:
+    DTypeError: an argument is no array of numbers.
+    AxisError: x has no such axis.
+    ShapeError: arguments do not broadcast.
 """
 
 from __future__ import annotations
@@ -441,6 +449,9 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
         num_classes: the length of the new axis.
         dtype: of the result; by default the default float.
         axis: where the new axis goes in the result.
+
+    Raises:
+        ArgumentError: the result has no such place for an axis, or `num_classes` is no integer.
 
     >>> import functad.numpy as jnp
     >>> one_hot(jnp.array([2, 0]), 3)

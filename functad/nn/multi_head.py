@@ -250,7 +250,8 @@ def TransformerBlock(
         "attention_norm", "hidden", "out", "norm".
 
     Raises:
-        As `MultiHeadAttention`.
+        ArgumentError: a number is no positive int. ShapeError: the heads do not divide the features, or an input does
+            not fit. DTypeError: the input holds no floats. TreeError: the params are not those of such a layer.
 
     >>> import functad, functad.numpy as jnp
     >>> block = TransformerBlock(4, is_causal=True)

@@ -38,6 +38,7 @@ def Bidirectional(layer: Recurrent, join: Callable[[tuple[Any, Any]], Any] = _co
 
     Raises:
         ArgumentError: the argument is no recurrent layer.
+        TreeError: when it is applied, params are no such dict as `init` gives.
 
     >>> import functad, functad.numpy as jnp
     >>> from functad import nn

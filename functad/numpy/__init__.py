@@ -1,6 +1,25 @@
 """`functad.numpy`: NumPy's functions on arrays that can be traced, with JAX's results and dtypes.
 
 Collects the public names of this package's files, and computes nothing itself. `linalg` and `fft` load at first use.
+
+Args:
+    axis: an axis, counted from the end where it is negative; in reductions a tuple of axes too, and None for all.
+    dtype: the dtype of the result.
+    out: must be None, as arrays are immutable.
+    keepdims: keep the axes that are reduced, with size 1.
+    where: which elements take part: booleans that broadcast.
+    initial: what the reduction begins with.
+    device: where the result shall lie, a device or its name.
+    precision, preferred_element_type: as in `functad.lax.dot_general`.
+    size: the length of the result, which is needed where the arrays are traced.
+    fill_value: what fills a result up to `size`.
+    a, x, m, ary, arr, v, x1, x2, a1, a2, b: an array, or what `asarray` makes one of.
+
+Raises:
+    DTypeError: an argument is no array, or of a dtype that the function does not take.
+    ShapeError: shapes do not fit together.
+    AxisError: an array has no such axis.
+    ArgumentError: an argument that is no array has a value that is not taken.
 """
 # ruff: noqa: F403
 

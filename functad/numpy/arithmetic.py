@@ -1,6 +1,14 @@
 """Arithmetic, powers, division, and element-wise extrema.
 
 Knows promotion and the element-wise primitives; shapes are joined by promotion.
+
+Shapes:
+    Arguments are arrays or numbers that broadcast, and the result has their common shape.
+
+Raises:
+    ShapeError: arguments do not broadcast.
+    DTypeError: an argument is no array, or of a dtype that the function does not take.
+    ArgumentError: an argument that is no array has a value that is not taken.
 """
 
 from __future__ import annotations

@@ -214,6 +214,8 @@ def _astype(self: Any, dtype: Any, copy: bool = False, device: Any = None) -> An
 def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> Array:
     """The elements converted to another dtype; complex numbers become real by dropping the imaginary part.
 
+    x has any shape, which the result keeps.
+
     >>> import functad.numpy as jnp
     >>> jnp.astype(jnp.array([1.7, -2.2]), int)
     Array([ 1, -2], dtype=int32)

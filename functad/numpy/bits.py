@@ -1,6 +1,10 @@
 """The bits of numbers: packed eight to a byte, and those that make a float.
 
 Knows shifts and masks; element-wise functions of bits that are primitives are in `logic`.
+
+Raises:
+    DTypeError: the dtype is not taken.
+    ArgumentError: `bitorder` is neither "big" nor "little".
 """
 
 from __future__ import annotations
@@ -23,6 +27,8 @@ __all__ = ["frexp", "packbits", "unpackbits"]
 def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Array:
     """Eight elements along an axis (or of the flat array) as the bits of a byte: 1 where they are not 0.
 
+    a has any shape, and the result an eighth of its size along the axis, rounded up.
+
     bitorder: whether the first element is the largest bit ("big") or the smallest ("little").
 
     >>> packbits(jnp.array([1, 0, 1]))
@@ -41,6 +47,8 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Array:
 
 def unpackbits(a: Any, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> Array:
     """The bits of bytes, eight for each along an axis (or of the flat array), as 0 and 1.
+
+    a has any shape, and the result eight times its size along the axis.
 
     Args:
         count: how many bits to return, with zeros behind them if there are fewer; if negative, how many to leave out.
@@ -79,7 +87,7 @@ def _values(name: str, bitorder: str) -> np.ndarray:
 
 
 def frexp(x: Any, /) -> tuple[Array, Array]:
-    """Mantissas of size 0.5 to 1, and the int32 exponents of 2 that they are multiplied by.
+    """Mantissas of size 0.5 to 1, and the int32 exponents of 2 that they are multiplied by; both of the shape of x.
 
     >>> frexp(jnp.array([1.0, 6.0]))
     (Array([0.5 , 0.75], dtype=float32), Array([1, 3], dtype=int32))

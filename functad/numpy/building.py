@@ -1,6 +1,13 @@
 """Small pieces that many array functions are written with: constants of an operand's type, selection, filling.
 
 Knows no public function.
+
+Shapes:
+    Arguments are arrays or numbers that broadcast, and the result has their common shape.
+
+Raises:
+    ShapeError: arguments do not broadcast.
+    DTypeError: an argument is no array, or of a dtype that the function does not take.
 """
 
 from __future__ import annotations

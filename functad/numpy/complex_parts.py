@@ -1,6 +1,12 @@
 """Parts of complex numbers: real, imaginary, conjugate, angle; and what is not finite, replaced in each part.
 
 Knows promotion and the element-wise primitives.
+
+Shapes:
+    Arguments are arrays or numbers that broadcast, and the result has their common shape.
+
+Raises:
+    DTypeError: an argument is no array, or of a dtype that the function does not take.
 """
 
 from __future__ import annotations
@@ -43,6 +49,8 @@ def real(val: Any, /) -> Array:
 
 def real_if_close(a: Any, tol: float = 100) -> Array:
     """The real part of a complex array whose imaginary part is small everywhere, and any other array itself.
+
+    The shape is that of a.
 
     Args:
         a: array; a complex one must have a known value, which decides the dtype of the result.
@@ -90,7 +98,7 @@ conj = conjugate
 
 
 def angle(z: Any, deg: bool = False) -> Array:
-    """The angle of complex numbers in radians, or in degrees.
+    """The angle of complex numbers z in radians, or with `deg` in degrees.
 
     >>> import functad.numpy as jnp
     >>> jnp.angle(1j, deg=True)
@@ -103,6 +111,8 @@ def angle(z: Any, deg: bool = False) -> Array:
 
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Array:
     """Replace NaN by `nan`, and infinities by the largest finite numbers or what is given; of complex x in both parts.
+
+    x has any shape, which the result keeps.
 
     >>> import functad.numpy as jnp
     >>> jnp.nan_to_num(jnp.array([jnp.nan, 1.0]), nan=7.0)

@@ -1,6 +1,20 @@
 """Arrays joined along an axis, and cut into parts.
 
 Knows promotion and a few primitives.
+
+Args:
+    tup, arrays: a sequence of arrays.
+    indices_or_sections: the number of parts, or the positions before which the array is cut.
+    ary, arr, values: arrays.
+
+Shapes:
+    Arrays that are joined have equal sizes but along the axis, and that of the result is their sum; parts of an array
+    are cut from it along the axis.
+
+Raises:
+    ShapeError: shapes differ besides the axis, or parts cannot be equal.
+    AxisError: the arrays have no such axis.
+    ArgumentError: there is nothing to join, or the number of parts is not positive.
 """
 
 from __future__ import annotations

@@ -1,6 +1,17 @@
 """Making arrays: constants, ranges, and what comes from buffers, files and other libraries.
 
 Knows promotion and a few primitives; `device=` says where an array shall lie: a device or its name.
+
+Args:
+    shape: the sizes, an integer or a tuple of them.
+
+Shapes:
+    The result has the given shape, or that of what it is like; of numbers in a row or a file it is a vector.
+
+Raises:
+    ArgumentError: a shape has negative sizes, or numbers are given that make no row.
+    ShapeError: a fill value does not broadcast to the shape.
+    TooLargeError: there would be more elements than an array can have.
 """
 
 from __future__ import annotations
@@ -412,7 +423,7 @@ def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offs
 
 
 def load(file: Any, **kwargs: Any) -> Any:
-    """An array (or a dict-like of them) that `save` or `savez` wrote.
+    """An array (or a dict-like of them) that `save` or `savez` wrote to a `file`; arguments are those of `numpy.load`.
 
     >>> import os, tempfile, functad.numpy as jnp
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,12 @@
 """The dtypes under their names (`jnp.float32`), usable as dtypes and as functions that make an array of that dtype.
 
 Knows the table of dtypes; nothing of array functions but `asarray`.
+
+Shapes:
+    Dtypes have none; of arrays that are given the dtype alone counts.
+
+Raises:
+    DTypeError: there is no such dtype, or it is not of the kind that is asked for.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def einsum(
     Args:
         subscripts: such as `"ij,jk->ik"`; without `->` the labels that occur once, sorted, are kept. `...` stands
             for any axes. Lists of integers after each operand are accepted too.
-        operands: one array for each group of labels.
+        operands: one array for each group of labels, of so many axes; the result's shape is that of its labels.
         optimize: in which order three operands or more are multiplied: "auto" or "optimal" (the fewest
             multiplications), "greedy", False (from left to right), or what `einsum_path` gives.
         preferred_element_type: the dtype of the result.
@@ -85,7 +85,10 @@ def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "auto") -> t
 
     Returns:
         a list of the positions that each product takes, whose result is put behind the operands that are left; and a
-        text.
+        text. Operands have the shapes that `einsum` takes.
+
+    Raises:
+        ArgumentError, ShapeError: the labels do not fit the arrays.
 
     >>> import functad.numpy as jnp
     >>> x, y, z = jnp.ones((2, 100)), jnp.ones((100, 100)), jnp.ones((100, 2))

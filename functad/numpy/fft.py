@@ -1,6 +1,15 @@
 """`functad.numpy.fft`: discrete Fourier transforms with NumPy's arguments and JAX's dtypes.
 
 Knows axes, lengths and norms; the transform of the last axes is one primitive.
+
+Shapes:
+    The result has the shape of the array, but the lengths n or s along the transformed axes; of `rfft` and its like n
+    // 2 + 1 along the last one.
+
+Raises:
+    AxisError: the array has no such axis.
+    ArgumentError: a norm or a length that there is not.
+    DTypeError: real numbers are needed, but the array is complex.
 """
 
 from __future__ import annotations

@@ -1,6 +1,17 @@
 """Grids, by vectors and by slices (`mgrid[0:3, 0:2]`), index expressions, and window functions of signal processing.
 
 Knows NumPy, which makes the constants, and a few primitives.
+
+Args:
+    M: how many numbers.
+    beta: how narrow the window is.
+
+Shapes:
+    The result has the sizes that are asked for; triangles keep the shape (..., m, n) of the array.
+
+Raises:
+    ArgumentError: a size is negative or no integer, or an array is no matrix where one is needed.
+    TooLargeError: there would be more elements than an array can have.
 """
 
 from __future__ import annotations

@@ -1,6 +1,13 @@
 """Comparison, logic, bits, and the tests for NaN and infinity.
 
 Knows promotion and the element-wise primitives.
+
+Shapes:
+    Arguments are arrays or numbers that broadcast, and the result has their common shape.
+
+Raises:
+    ShapeError: arguments do not broadcast.
+    DTypeError: an argument is no array, or of a dtype that the function does not take.
 """
 
 from __future__ import annotations
@@ -424,7 +431,7 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: boo
 
 
 def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Array:
-    """Whether `isclose` holds everywhere, as a rank-0 boolean Array.
+    """Whether `isclose` holds everywhere: a boolean of shape (), of arrays a and b that broadcast.
 
     >>> import functad.numpy as jnp
     >>> bool(jnp.allclose(jnp.array([1., 2.]), jnp.array([1., 2. + 1e-7])))
@@ -434,7 +441,7 @@ def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bo
 
 
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
-    """Whether two arrays have one shape and equal elements.
+    """Whether two arrays a1, a2 have one shape and equal elements: a boolean of shape ().
 
     >>> import functad.numpy as jnp
     >>> jnp.array_equal(jnp.array([1, 2]), jnp.array([1, 2]))
@@ -450,7 +457,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
 
 
 def array_equiv(a1: Any, a2: Any) -> Array:
-    """Whether two arrays are equal after broadcasting.
+    """Whether two arrays a1, a2 are equal after broadcasting: of shape (), and false where shapes do not broadcast.
 
     >>> import functad.numpy as jnp
     >>> jnp.array_equiv(jnp.array([1, 1]), 1)
@@ -497,7 +504,7 @@ def isreal(x: Any) -> Array:
 
 
 def iscomplexobj(x: Any) -> bool:
-    """Whether the dtype of an array, or a dtype, is complex.
+    """Whether the dtype of an array of any shape, or a dtype, is complex, as a Python bool.
 
     >>> iscomplexobj(1j), iscomplexobj("float32")
     (True, False)
@@ -510,7 +517,7 @@ def _has_dtype(x: Any) -> bool:
 
 
 def isrealobj(x: Any) -> bool:
-    """Whether the dtype is not complex.
+    """Whether the dtype of an array of any shape, or a dtype, is not complex, as a Python bool.
 
     >>> import functad.numpy as jnp
     >>> jnp.isrealobj(jnp.array([1 + 0j]))
@@ -520,7 +527,7 @@ def isrealobj(x: Any) -> bool:
 
 
 def isscalar(element: Any) -> bool:
-    """Whether `element` is a number or an array of rank 0.
+    """Whether `element` is a number or an array of shape (), as a Python bool.
 
     >>> import functad.numpy as jnp
     >>> jnp.isscalar(1.0)

@@ -1,6 +1,21 @@
 """Functions that rearrange elements: reshaping, repeating, reversing. Joining and splitting are in `concatenation`.
 
 Knows promotion and the structural primitives; padding is in `padding`, indexing in `indexing`.
+
+Args:
+    source, destination, axis1, axis2: axes of the array.
+    shift: by how many places, an integer, or one an axis.
+    reps: how often, an integer, or one an axis.
+    order: "C": the last axis runs fastest; "F": the first.
+
+Shapes:
+    The result has the elements of the array in another shape or order, as its function says.
+
+Raises:
+    ShapeError: the array does not fit the wanted shape.
+    AxisError: the array has no such axis.
+    ArgumentError: an axis is named twice, or has another size than 1 where it is dropped; sizes are negative.
+    TooLargeError: there would be more elements than an array can have.
 """
 
 from __future__ import annotations

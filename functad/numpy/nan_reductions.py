@@ -1,6 +1,16 @@
 """Reductions that skip NaN: each is its plain form on an array in which NaN is replaced, or masked out.
 
 Knows the plain reductions.
+
+Shapes:
+    The axes that are reduced are dropped, or stay with size 1 with `keepdims`; a running sum or product keeps its
+    axis.
+
+Raises:
+    AxisError: the array has no such axis.
+    ArgumentError: an extremum of no elements without `initial`, or an axis twice.
+    ShapeError: `where`, `initial` or weights do not broadcast to the array.
+    UnsupportedNumpyError: `out` is given.
 """
 
 from __future__ import annotations

@@ -1,6 +1,11 @@
 """Calculus and signals on arrays: differences, interpolation, convolution, mapping over axes.
 
 Knows other functions of this package, and `vmap`-free forms of what NumPy loops over.
+
+Raises:
+    ShapeError: shapes do not fit together, or an array has too many axes.
+    AxisError: the array has no such axis.
+    ArgumentError: a mode that there is not, or too few elements.
 """
 
 from __future__ import annotations
@@ -48,7 +53,7 @@ __all__ = [
 
 
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Array:
-    """Differences of neighbours along an axis, n times.
+    """Differences of neighbours along an axis, n times: the shape of a, but n less along the axis.
 
     >>> import functad.numpy as jnp
     >>> jnp.diff(jnp.array([1, 4, 9]))
@@ -83,7 +88,9 @@ def _end(value: Any, x: Any, place: int) -> Any:
 
 
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Array:
-    """Differences of neighbours in the flattened array, with more elements at both ends.
+    """Differences of neighbours in the flattened array, with more elements at both ends: `to_begin`, `to_end`.
+
+    Of n elements the result has the shape (n − 1,), and what is added.
 
     >>> import functad.numpy as jnp
     >>> jnp.ediff1d(jnp.array([1, 4, 9]))
@@ -105,7 +112,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = N
         varargs: the spacing: one number, or for each axis a number or the coordinates of the elements.
 
     Returns:
-        An array, or a list of them where there are several axes.
+        An array of the shape of f, or a list of them where there are several axes.
 
     >>> import functad.numpy as jnp
     >>> jnp.gradient(jnp.array([0.0, 1.0, 4.0]))
@@ -156,6 +163,8 @@ def _gradient_along(x: Any, axis: int, spacing: Any) -> Any:
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
     """The integral along an axis of values at the places `x`, or at the distance `dx`, by the trapezoidal rule.
 
+    y has any shape, and the result that without the axis; x is a vector of the axis' size, or of the shape of y.
+
     >>> import functad.numpy as jnp
     >>> jnp.trapezoid(jnp.array([1.0, 2.0, 3.0]))
     Array(4., dtype=float32)
@@ -172,7 +181,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
 
 
 def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi) -> Array:
-    """Phases with jumps of more than half a period replaced by their complement.
+    """Phases with jumps of more than half a period replaced by their complement; the shape is that of p.
 
     >>> import functad.numpy as jnp
     >>> jnp.unwrap(jnp.array([0.0, 3.0, 6.5]))
@@ -203,7 +212,9 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     """Straight lines between the points (xp, fp), evaluated at x; beyond the ends `left` and `right`.
 
     Args:
+        x: numbers of any shape, which is that of the result.
         xp: ascending vector.
+        fp: vector of the same size.
         left, right: by default the first and the last of `fp`; "extrapolate" continues the line.
         period: the points repeat at this distance.
 
@@ -252,6 +263,8 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
 def convolve(a: Any, v: Any, mode: str = "full", *, precision: Any = None, preferred_element_type: Any = None) -> Array:
     """The convolution of two vectors: "full", "same" (as long as the longer one) or "valid" (without the ends).
 
+    Of shapes (m,) and (n,) with m ≥ n the result has m + n − 1 elements, m or m − n + 1.
+
     >>> import functad.numpy as jnp
     >>> jnp.convolve(jnp.array([1.0, 2.0]), jnp.array([1.0, 1.0]))
     Array([1., 3., 2.], dtype=float32)
@@ -262,7 +275,7 @@ def convolve(a: Any, v: Any, mode: str = "full", *, precision: Any = None, prefe
 def correlate(
     a: Any, v: Any, mode: str = "valid", *, precision: Any = None, preferred_element_type: Any = None
 ) -> Array:
-    """The cross-correlation of two vectors; modes as for `convolve`.
+    """The cross-correlation of two vectors; modes and shapes as for `convolve`.
 
     >>> import functad.numpy as jnp
     >>> jnp.correlate(jnp.array([1.0, 2.0, 3.0]), jnp.array([0.0, 1.0]))
@@ -311,7 +324,7 @@ def _slide(x: Any, kernel: Any, padding: tuple[int, int]) -> Any:
 
 
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Array:
-    """Apply a function of a vector to every line along an axis; its result replaces the axis.
+    """Apply a function of a vector to every line along an axis; the shape of its result replaces the axis.
 
     >>> import functad.numpy as jnp
     >>> jnp.apply_along_axis(jnp.sum, 1, jnp.array([[1, 2], [3, 4]]))
@@ -334,7 +347,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
 
 
 def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: Any) -> Array:
-    """Apply a reduction along several axes in turn, keeping their places.
+    """Apply a reduction along several axes in turn; in the shape of the result they have size 1.
 
     >>> import functad.numpy as jnp
     >>> jnp.apply_over_axes(jnp.sum, jnp.ones((2, 3, 4)), [0, 2]).shape
@@ -354,6 +367,8 @@ def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: Any) -> Array
 def ix_(*args: Any) -> tuple[Array, ...]:
     """Index arrays that pick the rectangle which vectors of indices span.
 
+    Of n vectors the i-th gives an array of n axes, of shape (1, …, its size, …, 1).
+
     >>> import functad.numpy as jnp
     >>> [part.shape for part in jnp.ix_(jnp.array([0, 2]), jnp.array([1, 2, 3]))]
     [(2, 1), (1, 3)]
@@ -371,6 +386,8 @@ def ix_(*args: Any) -> tuple[Array, ...]:
 
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Array:
     """An array without the zeros at its front ("f") and back ("b"), along all axes or the given ones.
+
+    The shape shrinks by them.
 
     >>> import functad.numpy as jnp
     >>> jnp.trim_zeros(jnp.array([0, 1, 2, 0]))

@@ -1,6 +1,13 @@
 """Polynomials, as vectors of coefficients from that of the highest power to the constant.
 
 Knows the whole package, whose linear algebra loads when roots or a fit first ask for it.
+
+Shapes:
+    A polynomial is a vector of coefficients, that of the highest power first; so is the result.
+
+Raises:
+    ShapeError: the coefficients are no vector.
+    ArgumentError: an order or a degree is negative.
 """
 
 from __future__ import annotations

@@ -60,6 +60,9 @@ def asarray(
         device: where the array shall lie, a device or its name; by default where `a` lies, or on the default device.
 
     Raises:
+        ShapeError: nested sequences have different lengths, or are nested too deeply.
+        DTypeError: no array can be made of an element, or a complex number is to become real. RangeError: a Python
+            integer does not fit.
         CopyError: a copy is refused, but needed. DeviceError: there is no such device.
 
     >>> import functad.numpy as jnp

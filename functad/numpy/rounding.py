@@ -1,6 +1,13 @@
 """Rounding, element-wise: to integers, to decimals, and a number in its whole part and its fraction.
 
 Knows promotion and the element-wise primitives.
+
+Shapes:
+    Arguments are arrays or numbers that broadcast, and the result has their common shape.
+
+Raises:
+    DTypeError: an argument is no array, or of a dtype that the function does not take.
+    ArgumentError: integers are to be rounded to tens.
 """
 
 from __future__ import annotations
@@ -93,6 +100,8 @@ def rint(x: Any, /) -> Array:
 
 def round(a: Any, decimals: int = 0, out: None = None) -> Array:  # noqa: A001
     """Round to a number of decimals; halves go to the even neighbour.
+
+    a has any shape, which the result keeps; `decimals` is a Python integer.
 
     >>> import functad.numpy as jnp
     >>> jnp.around(1.25, 1)

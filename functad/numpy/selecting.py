@@ -1,6 +1,17 @@
 """Choosing elements: by conditions, by index arrays along an axis, and by where they are not zero.
 
 Knows the plan of `x[index]` only through `getitem`; updates are in `updates`.
+
+Shapes:
+    Positions of several dimensions give results of their shape in the place of the axis; conditions and choices
+    broadcast.
+
+Raises:
+    ShapeError: shapes do not broadcast, or indices do not fit the array.
+    AxisError: the array has no such axis.
+    ArgumentError: a mode that there is not, or lists of different lengths.
+    OutOfBoundsError: an element of an empty axis is asked for.
+    ConcretizationError: an array is traced on which the result's size depends, and no size is given.
 """
 
 from __future__ import annotations

@@ -1,6 +1,12 @@
 """Arrays as sets of values: unions, intersections, differences.
 
 Knows sorting and membership.
+
+Shapes:
+    What sorts keeps the array's shape, and what looks values up that of the values; different values are a vector.
+
+Raises:
+    ConcretizationError: an array is traced, and no size is given.
 """
 
 from __future__ import annotations

@@ -1,6 +1,18 @@
 """Sorting, ranking, searching in sorted arrays, and different values.
 
 Knows the sort primitive and gathers.
+
+Args:
+    kth: the place, or several.
+
+Shapes:
+    What sorts keeps the array's shape, and what looks values up that of the values; different values are a vector.
+
+Raises:
+    AxisError: the array has no such axis.
+    ShapeError: keys differ in shape, or a vector is needed.
+    ArgumentError: a side, method or option that there is not.
+    ConcretizationError: an array is traced on which the result's size depends, and no size is given.
 """
 
 from __future__ import annotations

@@ -1,6 +1,18 @@
 """Matrices of simple structure: the identity, triangles, Vandermonde's; and the indices of their parts.
 
 Knows promotion and a few primitives.
+
+Args:
+    k: the diagonal: 0 the main one, those above it positive.
+    N: how many columns.
+    M: how many numbers.
+
+Shapes:
+    The result has the sizes that are asked for; triangles keep the shape (..., m, n) of the array.
+
+Raises:
+    ArgumentError: a size is negative or no integer, or an array is no matrix where one is needed.
+    TooLargeError: there would be more elements than an array can have.
 """
 
 from __future__ import annotations

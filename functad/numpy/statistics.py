@@ -1,6 +1,16 @@
 """Quantiles, histograms and covariances.
 
 Knows sorting and the reductions.
+
+Shapes:
+    The axes that are looked along are dropped, or stay with size 1 with `keepdims`; counts are vectors, one number a
+    bin.
+
+Raises:
+    AxisError: the array has no such axis.
+    ShapeError: weights have another shape than what they weigh, or samples differ in number.
+    DTypeError: what is counted are no integers.
+    ArgumentError: bins or a method that there are not.
 """
 
 from __future__ import annotations

@@ -2,6 +2,13 @@
 
 Knows promotion and the element-wise primitives; arithmetic, comparison, rounding and parts of complex numbers have
 files of their own.
+
+Shapes:
+    Arguments are arrays or numbers that broadcast, and the result has their common shape.
+
+Raises:
+    ShapeError: arguments do not broadcast.
+    DTypeError: an argument is no array, or of a dtype that the function does not take.
 """
 
 from __future__ import annotations

@@ -1,6 +1,30 @@
 """Optimizers as pairs of pure functions, links to chain them of, and learning-rate schedules.
 
 Knows the public names only.
+
+Args:
+    learning_rate: the size of a step, a number or a schedule.
+    b1, b2, decay, rho, decay_rate: how slowly running means forget, from 0 to 1.
+    eps, eps_root, epsilon: what keeps divisions from 0.
+    eps_in_sqrt: add `eps` below the root.
+    bias_correction: divide by what running means lack at the start.
+    initial_scale, initial_accumulator_value: what the running mean, or sum, begins with.
+    mu_dtype: the dtype in which the mean of gradients is kept.
+    nesterov: look ahead by one step.
+    weight_decay: by what params shrink, in units of the learning rate.
+    mask: which params do so, a pytree of booleans or a function that gives one.
+    init_value, peak_value: the learning rate at the start and at its peak.
+    warmup_steps, decay_steps: how many steps it rises and falls.
+
+Shapes:
+    Params are a pytree of arrays of any shapes; gradients, updates and running means have its structure and shapes. A
+    schedule takes the number of a step, and gives a number.
+
+Raises:
+    ArgumentError: a number out of its range, when the optimizer is made; a state of another optimizer, or no params
+        where they are needed, in `update`.
+    TreeError: gradients have another structure than the params, in `update`.
+    ShapeError: a gradient has another shape than its param, in `update`.
 """
 
 from typing import TYPE_CHECKING

@@ -46,6 +46,10 @@ class ScaleByZoomLinesearchState(NamedTuple):
 def scale_by_lbfgs(memory_size: int = 10, scale_init_precond: bool = True) -> Optimizer:
     """The gradient times an estimate of the inverse Hessian; see `lbfgs` for the arguments.
 
+    Raises:
+        ArgumentError: `memory_size` is no int of at least 1.
+        DTypeError: a param is complex, in `init`.
+
     >>> import functad.numpy as jnp
     >>> link = scale_by_lbfgs()
     >>> state, hessian = link.init(jnp.zeros(2)), jnp.array([1., 4.])

@@ -73,6 +73,7 @@ def lazy(inner: Optimizer) -> Optimizer:
 
     Raises:
         ArgumentError: a gradient is no `TableRows`, or the state of `inner` cannot be taken apart by rows.
+        ShapeError: the rows of a gradient are not those of its table.
 
     >>> import functad, functad.numpy as jnp
     >>> from functad import optim

@@ -1,6 +1,12 @@
 """The primitives, one file a family, one record an operation.
 
 Knows no transform; importing this package fills `functad.primitive_record.registry`.
+
+Shapes:
+    Arrays keep theirs.
+
+Raises:
+    ShapeError: an array is no matrix.
 """
 
 from functad.primitives import barrier as barrier

@@ -464,6 +464,7 @@ def conv_dimension_numbers(
             C feature, O and I the kernel's features, other letters spatial), or ConvDimensionNumbers.
 
     Raises:
+        ShapeError: input and kernel differ in rank.
         ArgumentError: the strings do not describe arrays of these ranks.
 
     >>> conv_dimension_numbers((1, 8, 8, 3), (3, 3, 3, 6), ("NHWC", "HWIO", "NHWC")).rhs_spec

@@ -31,6 +31,7 @@ def register_pytree_node(
 
     Raises:
         ArgumentError: the class is registered already.
+        TreeError: when a tree is flattened, a function gives no such pair.
 
     >>> from functad.tree_util import tree_map
     >>> class Interval:
@@ -96,6 +97,7 @@ def register_pytree_with_keys(
 
     Raises:
         ArgumentError: the class is registered already.
+        TreeError: when a tree is flattened, a function gives no such pair.
 
     >>> from functad.tree_util import GetAttrKey, keystr, tree_leaves_with_path
     >>> class Pair:

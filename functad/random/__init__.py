@@ -2,6 +2,20 @@
 
 A key is typed, of dtype `key<fry>`, or raw, its two words in a uint32 array. The same key gives the same numbers for
 ever; `split` makes new ones.
+
+Args:
+    key: a key, typed or raw.
+    shape: the shape of the result.
+    dtype: the dtype of the result.
+
+Shapes:
+    A key has shape (), a raw one (2,); parameters broadcast to the shape of the result.
+
+Raises:
+    ShapeError: parameters do not broadcast to the shape, or there are several keys.
+    DTypeError: the dtype is not of the kind that is drawn, or the key is none.
+    ArgumentError: a shape or an option that there is not.
+    TooLargeError: there would be more elements than an array can have.
 """
 
 from __future__ import annotations

@@ -86,6 +86,7 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -
         dtype: an integer dtype, by default int32 (int64 with `enable_x64`).
 
     Raises:
+        DTypeError: `dtype` is no integer dtype, or a bound is complex.
         ArgumentError: `dtype` cannot hold a bound that is a Python integer.
 
     >>> import functad

@@ -34,6 +34,7 @@ def multivariate_normal(
 
     Raises:
         ShapeError: the shapes of mean and covariance do not fit each other or `shape`.
+        DTypeError: the dtype is not floating.
         ArgumentError: another method.
 
     >>> import functad

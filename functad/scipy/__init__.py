@@ -1,6 +1,15 @@
 """`functad.scipy`: the parts of SciPy that JAX has, under SciPy's names; differentiable, mapped and compiled.
 
 Knows the names of its parts, which load at first use; SciPy itself is never imported.
+
+Args:
+    check_finite, overwrite_a, overwrite_b: have no effect.
+    precision: as in `functad.lax.dot_general`.
+
+Raises:
+    DTypeError: an argument is no array, or of a dtype that the function does not take.
+    ShapeError: shapes do not fit together.
+    ArgumentError: an argument that is no array has a value that is not taken.
 """
 
 from __future__ import annotations

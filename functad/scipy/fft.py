@@ -1,6 +1,17 @@
 """`functad.scipy.fft`: discrete cosine transforms of type 2 and their inverses, by way of one Fourier transform.
 
 Knows the public array functions. Source: Makhoul, "A fast cosine transform in one and two dimensions", 1980.
+
+Args:
+    x: the signal, an array.
+
+Shapes:
+    Axes that are not transformed or convolved are kept.
+
+Raises:
+    AxisError: the array has no such axis.
+    ArgumentError: a norm or type that there is not.
+    DTypeError: an argument is no array of numbers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,14 @@
 """Training: a loop, whole runs with early stopping and checkpoints, and the networks that the command line trains.
 
 Knows the public names only.
+
+Shapes:
+    Data are arrays of one item a row; a batch has the same axes. Params and states are pytrees of arrays of any
+    shapes.
+
+Raises:
+    ArgumentError: a number is out of its range.
+    DTypeError: when it is called, the loss gives what is no number.
 """
 
 from typing import TYPE_CHECKING

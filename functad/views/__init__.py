@@ -1,6 +1,12 @@
 """How things look: pages of HTML, charts and pictures as SVG and PNG, in light and dark.
 
 Knows Programs and values; nothing of training or of the command line.
+
+Shapes:
+    Arrays keep theirs.
+
+Raises:
+    Nothing of its own.
 """
 
 from typing import TYPE_CHECKING, Any

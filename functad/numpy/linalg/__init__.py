@@ -1,6 +1,13 @@
 """`functad.numpy.linalg`: factorisations, systems of equations, determinants, norms and products of matrices.
 
 Collects the public names of this package's files; `numpy.linalg` of functad values is passed on to here.
+
+Shapes:
+    Leading axes are those of a stack: each matrix of shape (..., m, n) is taken for itself.
+
+Raises:
+    ShapeError: the array is no matrix, or not square where that is needed, or shapes do not fit together.
+    ArgumentError: a mode, order or axis that there is not.
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
         keepdims: keep the axes, with size 1.
 
     Raises:
+        ShapeError: a norm by `ord` of an array of more than two axes needs `axis`.
         ArgumentError: there is no such norm.
 
     >>> import functad.numpy as jnp

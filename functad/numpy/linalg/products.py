@@ -1,6 +1,14 @@
 """Products of matrices and vectors under the names that `numpy.linalg` gives them, and parts of matrices.
 
 Knows the functions of `linear`.
+
+Shapes:
+    The axes that are summed are dropped, and leading axes broadcast: (..., n, k) times (..., k, m) gives (..., n, m).
+
+Raises:
+    ShapeError: the axes that are summed differ in size, or an array has too few axes.
+    AxisError: an array has no such axis.
+    ArgumentError: axes that make no sense together, such as one named twice.
 """
 
 from __future__ import annotations

@@ -196,7 +196,9 @@ geqrf_p = Primitive(
 
 
 def geqp3(a: Any, jpvt: Any) -> tuple[Any, Any, Any]:
-    """The same with columns in the order in which the diagonal of R decreases, counted from 1.
+    """As `geqrf` for a of shape (..., m, n), with columns in the order in which the diagonal of R decreases.
+
+    jpvt: integers of shape (..., n): columns that are not 0 there come first. The order is counted from 1.
 
     >>> import functad, functad.numpy as jnp
     >>> packed, order, factors = functad.lax.linalg.geqp3(jnp.array([[1.0, 2.0]]), jnp.zeros(2, int))

@@ -1,6 +1,19 @@
 """`functad.scipy.linalg`: SciPy's linear algebra, as far as JAX has it.
 
 Collects the public names of this package's files.
+
+Args:
+    a: array of shape (..., n, n).
+    check_finite, overwrite_a, overwrite_b: have no effect.
+
+Shapes:
+    Leading axes are those of a stack: each matrix of shape (..., m, n) is taken for itself; sizes are those that are
+    given.
+
+Raises:
+    ShapeError: an array is no matrix, or not square where that is needed, or shapes do not fit together.
+    ArgumentError: an option or a size that there is not.
+    DTypeError: an argument is no array of numbers.
 """
 
 from __future__ import annotations

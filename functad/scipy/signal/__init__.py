@@ -1,6 +1,17 @@
 """`functad.scipy.signal`: convolutions, trends and spectra of signals.
 
 Collects the public names of this package's files, and computes nothing itself.
+
+Args:
+    x: the signal, an array.
+
+Shapes:
+    Axes that are not transformed or convolved are kept.
+
+Raises:
+    ShapeError: the arrays differ in rank, or have no elements.
+    ArgumentError: a mode, method, norm or type that there is not.
+    DTypeError: an argument is no array of numbers.
 """
 
 from typing import TYPE_CHECKING

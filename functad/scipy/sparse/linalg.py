@@ -58,7 +58,7 @@ def cg(
 def bicgstab(
     A: Any, b: Any, x0: Any = None, *, tol: Any = 1e-5, atol: Any = 0.0, maxiter: int | None = None, M: Any = None
 ) -> tuple[Any, None]:
-    """The solution of A x = b by stabilised bi-conjugate gradients, for any A; arguments as for `cg`.
+    """The solution of A x = b by stabilised bi-conjugate gradients, for any A; arguments and shapes as for `cg`.
 
     >>> import functad.numpy as jnp
     >>> x, _ = bicgstab(lambda x: (2 * x[0] + x[1], 3 * x[1]), (jnp.array([3.0]), jnp.array([3.0])))
@@ -90,7 +90,7 @@ def gmres(
         A, b, x0, tol, atol, M: as for `cg`.
 
     Returns:
-        x, and 0, or −1 where x is not finite.
+        x, of the structure and shapes of b, and 0, or −1 where x is not finite.
 
     Raises:
         ArgumentError: `solve_method` is another; and as `cg`.

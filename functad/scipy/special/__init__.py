@@ -1,6 +1,14 @@
 """`functad.scipy.special`: special functions, element-wise but for softmax and logsumexp.
 
 Knows names only.
+
+Shapes:
+    Arguments are arrays or numbers that broadcast, and the result has their common shape.
+
+Raises:
+    ShapeError: arguments do not broadcast.
+    DTypeError: an argument is no array, or of a dtype that the function does not take.
+    ArgumentError: an argument that is no array has a value that is not taken.
 """
 
 from typing import TYPE_CHECKING

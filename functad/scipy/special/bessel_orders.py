@@ -41,7 +41,7 @@ def j1(x: Any) -> Array:
 
 
 def jv(v: int, x: Any) -> Array:
-    """J_v(x), the Bessel function of the first kind of a known integer order, element-wise; also called `jn`.
+    """J_v(x), the Bessel function of the first kind of a known integer order v, of the shape of x; also called `jn`.
 
     >>> jv(2, 1.0)
     Array(0.1149035, dtype=float32)
@@ -71,7 +71,7 @@ def y1(x: Any) -> Array:
 
 
 def yn(n: int, x: Any) -> Array:
-    """Y_n(x), the Bessel function of the second kind of a known integer order, element-wise; NaN for negative x.
+    """Y_n(x), the Bessel function of the second kind of a known integer order n, of the shape of x; NaN for negative x.
 
     >>> yn(2, 1.0)
     Array(-1.6506826, dtype=float32)

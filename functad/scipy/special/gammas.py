@@ -240,6 +240,8 @@ def _zeta_jvp(primals: Any, tangents: Any) -> Any:
 def multigammaln(a: Any, d: int) -> Array:
     """log Γ_d(a), the multivariate gamma function of dimension d: Σ log Γ(a − j/2) over j < d, and a constant.
 
+    a has any shape, which the result has; d is a Python integer.
+
     >>> multigammaln(3.0, 2)
     Array(1.550195, dtype=float32, weak_type=True)
     """
@@ -249,7 +251,7 @@ def multigammaln(a: Any, d: int) -> Array:
 
 
 def bernoulli(n: int) -> Array:
-    """The Bernoulli numbers B0 … Bn, with B1 = −1/2.
+    """The Bernoulli numbers B0 … Bn, with B1 = −1/2, for an integer n: an array of shape (n + 1,).
 
     >>> bernoulli(4)
     Array([ 1.        , -0.5       ,  0.16666667,  0.        , -0.03333334], dtype=float32)

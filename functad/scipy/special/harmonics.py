@@ -31,6 +31,11 @@ def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, diff_n: int | None = None, 
     Returns:
         A complex array of the shape to which all of them broadcast, of rank 1 at least.
 
+    Raises:
+        ShapeError: they do not broadcast.
+        TracerError: n is traced, and `n_max` not given.
+        ArgumentError: `diff_n` is given.
+
     >>> sph_harm_y(jnp.array([1]), jnp.array([0]), jnp.array([0.0]), jnp.array([0.0]))
     Array([0.4886025+0.j], dtype=complex64)
     """

@@ -123,7 +123,7 @@ def _ndtr(x: Any) -> Any:
 
 
 def log_ndtr(x: Any, series_order: int = 3) -> Array:
-    """The logarithm of `ndtr`, accurate in both tails, element-wise; `series_order` changes nothing.
+    """The logarithm of `ndtr`, accurate in both tails, of the shape of x; `series_order` changes nothing.
 
     >>> log_ndtr(-30.0)
     Array(-454.3212, dtype=float32)

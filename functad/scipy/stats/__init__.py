@@ -1,6 +1,20 @@
 """`functad.scipy.stats`: SciPy's distributions, as far as JAX has them, and statistics of samples.
 
 Knows the names of its parts: each distribution is a module, `functad.scipy.stats.norm.logpdf`, loaded at first use.
+
+Args:
+    x: where the distribution is asked, an array or a number.
+    loc: by how much the distribution is moved.
+    scale: by what it is stretched, positive.
+    df: its degrees of freedom, positive.
+    a, b, c, p, n, mu, beta, kappa, alpha: its parameters, arrays or numbers.
+
+Shapes:
+    Arguments are arrays or numbers that broadcast, and the result has their common shape.
+
+Raises:
+    ShapeError: arguments do not broadcast.
+    DTypeError: an argument is no array of real numbers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,12 @@
 """The Dirichlet distribution of positive numbers whose sum is 1: density Π xᵢ^(αᵢ − 1) / B(α).
 
 Knows special functions alone.
+
+Shapes:
+    The result has the shape of x without its first axis.
+
+Raises:
+    ShapeError: alpha is no vector, or the first axis of x has neither its size nor one less.
 """
 
 from __future__ import annotations

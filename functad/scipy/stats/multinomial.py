@@ -1,6 +1,12 @@
 """The multinomial distribution: how often each of some outcomes comes in n trials.
 
 Knows special functions alone.
+
+Shapes:
+    The result has the joint shape of x and p without the last axis.
+
+Raises:
+    DTypeError: x or n are no integers.
 """
 
 from __future__ import annotations

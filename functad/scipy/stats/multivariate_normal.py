@@ -1,6 +1,13 @@
 """The normal distribution of vectors.
 
 Knows Cholesky factors.
+
+Shapes:
+    The result has the joint shape of the arguments without the axes of size n.
+
+Raises:
+    ShapeError: cov has another shape than (..., n, n).
+    ArgumentError: `allow_singular` is given: a singular cov has no density.
 """
 
 from __future__ import annotations

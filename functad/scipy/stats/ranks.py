@@ -1,6 +1,12 @@
 """Statistics of samples: ranks, the most common value, the standard error of the mean.
 
 Knows sorting and reductions.
+
+Shapes:
+    The axis is dropped, or stays with size 1 with `keepdims`; `rankdata` keeps it.
+
+Raises:
+    ArgumentError: `method` or `nan_policy` has a value that is not listed, or the axis has no elements.
 """
 
 from __future__ import annotations
