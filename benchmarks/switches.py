@@ -62,7 +62,7 @@ SWITCHES = [
     Switch("nests: short reductions written out", emit, "unrolled", _same),
     Switch("nests: short rows written out", emit, "rows_written_out", _same),
     Switch("nests: rows instead of columns", emit, "interchanged", _same),
-    Switch("nests: split reductions", target, "split_reduction", lambda nest: [("", nest)]),
+    Switch("nests: split reductions", target, "split_reduction", lambda nest, *_: [("", nest)]),
     Switch("kernels: squares of rows and columns", emit, "tiled", _same),
     Switch("kernels: ranges of few steps", machine_model, "FEW_STEPS", 0),
     Switch("kernels: small products", generate, "without_small_products", _same),
