@@ -41,7 +41,7 @@ LONGEST = [
         "cpu_while_gradients cpu_fused cpu_largest train_rnn cpu_counters numpy_gradients "
         "cpu_elementwise nn_recurrent reductions fuzz_found api_autodiff nn_multi_head "
         "small_matrices factorising equal_values synthetic_digits mnist cpu_machine cpu_math checkpoints imports "
-        "gathered_products "
+        "gathered_products crossed "
         "lowering_products "
         "lowering_plan cpu_runtime cache_files loop_passes shifted_stacks cpu_concurrency cpu_objects rewrites "
         "deep_trees report nn_recurrent_combining cpu_random_programs kinks doctor numpy_methods debug cpu_blas "

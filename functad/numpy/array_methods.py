@@ -68,8 +68,9 @@ def _refused(x: Any, other: Any, symbol: str) -> Any:
         raise DTypeError(f"{x._describe()} cannot be multiplied by {other!r} of type {type(other).__name__}: a number?")
     if other is None and symbol not in ("==", "!="):
         raise DTypeError(
-            f"{x._describe()} {symbol} None: None is no number.{x._where()}\nIt is what a function without `return` "
-            "gives, and an argument that was left out; where it may be None, ask first: `if b is not None: x = x + b`"
+            f"unsupported operand of {symbol} beside {x._describe()}: None is no number.{x._where()}\nIt is what a "
+            "function without `return` gives, and an argument that was left out; where it may be None, ask first: "
+            "`if b is not None: x = x + b`"
         )
     return NotImplemented
 
