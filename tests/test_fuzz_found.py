@@ -497,3 +497,10 @@ def test_a_number_that_each_step_of_an_unrolled_scan_stacks() -> None:
 
 def test_places_of_ranges_that_wrap_around() -> None:
     check(lambda: [functad.lax.iota(np.int8, 300)[299:300], functad.lax.iota(np.uint8, 300)[256:257]], [], "compiled")
+
+
+def test_what_not_gives_becomes_a_narrow_float_where_kernels_run_as_plain_python() -> None:
+    def f(x: Any) -> list[Any]:
+        return [jnp.logical_not(x).astype("float16")]
+
+    check(f, [np.array([0, 3], np.int8)], "kernels")

@@ -188,7 +188,9 @@ def _attended_in_blocks(
             return (top, total * shrink + p.sum(-1), a), None
 
         shape = (q.shape[0], *q.shape[2:4], q.shape[1])
-        start = jnp.full(shape, -jnp.inf, dtype), jnp.zeros(shape, dtype), jnp.zeros((*shape, q.shape[4]), dtype)
+        # Finite, so that keys that may all not be seen, by a bias of -inf, have the weight 0 and no NaN.
+        m = jnp.full(shape, jnp.finfo(dtype).min, dtype)
+        start = m, jnp.zeros(shape, dtype), jnp.zeros((*shape, q.shape[4]), dtype)
         (m, total, a), _ = lax.scan(step, start, (keys_in, values_in, jnp.arange(len(keys_in)) * keys_in.shape[2]))
         return jnp.moveaxis(a / total[..., None], 3, 1), jnp.moveaxis(m + jnp.log(total), 3, 1)
 

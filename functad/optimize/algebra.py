@@ -12,7 +12,7 @@ from functad.dtypes import finfo, kind_of
 from functad.editing.rewriting import View
 from functad.evaluation import implementation
 from functad.ir import Atom, Eqn, Literal, Primitive, subprograms
-from functad.lowering_rules import Scalar
+from functad.lowering_rules import Reduction, Scalar
 from functad.optimize.broadcasts import repeated_literal
 from functad.primitives.arithmetic import add_p, div_p, mul_p, neg_p, sub_p
 from functad.primitives.logic import and_p
@@ -77,9 +77,10 @@ def known_case(eqn: Eqn, view: View) -> Atom | None:
 
 
 def same_value(eqn: Eqn, view: View) -> Atom | None:
-    """The operand of what is computed by giving it back, as a conversion to its own dtype is."""
+    """The operand of what is computed by giving it back: a conversion to its own dtype, a reduction of no axes."""
     rule, dtype = eqn.primitive.lower, eqn.params.get("new_dtype")
     gives_back = isinstance(rule, Scalar) and rule.expression == "{0}"
+    gives_back = gives_back or (isinstance(rule, Reduction) and not rule.axes(eqn))
     return eqn.invars[0] if gives_back or (dtype is not None and eqn.invars[0].aval.dtype == dtype) else None
 
 

@@ -32,7 +32,7 @@ SCALAR_RULES = (
     Rule("ct + 0", (add_any_p,), algebra.plus_zero_cotangent, "loops sum up from zeros; no sign of zero matters there"),
     Rule("−(−x)", (neg_p,), algebra.negated_twice, "a sign that changes twice"),
     Rule("known case", (select_n_p,), algebra.known_case, "the case that is chosen, out-of-range indices clamped"),
-    Rule("the same value", None, algebra.same_value, "`stop_gradient`, `copy` and no conversion give it"),
+    Rule("the same value", None, algebra.same_value, "`stop_gradient`, no conversion, a sum of one give it"),
     Rule("transposed twice", (transpose_p,), moves.transposed_twice, _SAME_ELEMENTS),
     Rule("reshaped twice", (reshape_p, squeeze_p), moves.reshaped_twice, _SAME_ELEMENTS),
     Rule("slice of stacked arrays", (slice_p,), moves.slice_of_stack, _SAME_ELEMENTS),

@@ -73,6 +73,22 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "LEVELLED_ROW": (0, 20),
     "LEVEL_MOVES": (0, 1),
     "NUMPY_SORTED_ROW": (1,),
+    "PAIRED_ROW": (1,),
+    "COUNTED_ROW": (0, 4),
+    "FEWEST_CROSSED": (2, 3),
+    "SMALLEST_CROSSED": (1,),
+    "MOST_PARTS": (1, 3),
+    "THIN_PRODUCT_TERMS": (0, 1000),
+    "SMALLEST_SUNK_PRODUCT": (0.0,),
+    "LARGE_STACK": (1,),
+    "FIRST_CACHE": (1,),
+    "OWN_PRODUCT_MULTIPLICATIONS": (1,),
+    "OWN_PRODUCT_SIDE": (1,),
+    "OWN_PRODUCT_DEPTH": (1,),
+    "OWN_PRODUCT_BYTES": (1,),
+    "OWN_PRODUCT_FEW_ROWS": (1,),
+    "DIRECT_FEW": (1,),
+    "OPENBLAS_DIRECT": (1,),
 }
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import functad
 import functad.numpy as jnp
+from functad import lax
 from functad.lowering.fusion.fuse import Fusion
 from functad.lowering.nests.nest import GatheringStore
 from functad.lowering.schedule import make_schedule
@@ -68,6 +69,18 @@ def test_rows_and_columns_are_one_nest_whichever_comes_first() -> None:
 )
 def test_others_stay_apart(fun: Any, shape: tuple[int, ...], dtype: str) -> None:
     assert len(kinds(fun, functad.ShapeDtypeStruct(shape, dtype))) > 1
+
+
+@pytest.mark.parametrize("others", [(0,), (1,), (0, 1)])
+def test_a_reduction_of_no_axes_is_its_operand(others: tuple[int, ...]) -> None:
+    def none_and_some(x: Any) -> Any:
+        y = jnp.sin(x)
+        rest = lax.reduce_max_p.bind(y, axes=others)
+        return lax.reduce_sum_p.bind(y, axes=()), rest, 2 * lax.reduce_max_p.bind(rest, axes=())
+
+    x = rng.normal(size=(3, 4)).astype("float32")
+    for found, wanted in zip(functad.jit(none_and_some)(x), none_and_some(x)):
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
 def test_what_follows_from_columns_is_another_nest() -> None:

@@ -26,6 +26,7 @@ OPTIONS = {
     "plain": {},
     "bias and mask": {"bias": normal(1, N, T, S), "mask": jnp.asarray(rng.random((B, 1, T, S)) > 0.3)},
     "narrow bias": {"bias": normal(N, 1, S), "scale": 0.1},
+    "bias that hides whole blocks": {"bias": jnp.where(jnp.arange(S) < 9, -jnp.inf, 0.5)},
     "causal": {"is_causal": True},
     "window": {"local_window_size": (3, 2)},
     "lengths": {"query_seq_lengths": np.array([3, 7]), "key_value_seq_lengths": np.array([11, 4])},

@@ -131,6 +131,8 @@ EXAMPLES: dict[str, Example] = {
     "nests: short reductions written out": Example(lambda x: jnp.sum(x * 2, 1), (ROWS.reshape(-1, 4),)),
     "nests: short rows written out": Example(lambda p, x: p * x[:3] + x[3], (POINTS, X)),
     "nests: rows instead of columns": Example(lambda a, b: a @ b, (np.int32(ROWS * 9), np.int32(WEIGHTS * 9))),
+    "fusion: rows and columns in one nest": Example(lambda x: (x.sum(0), x.sum(1)), (np.tile(ROWS, (30, 1)),)),
+    "nests: reductions in memory order": Example(lambda x: jnp.transpose(x).sum(1), (np.tile(ROWS, (4, 1)),)),
     "nests: split reductions": Example(lambda x: (x * 2).sum(), (LONG,)),
     "kernels: squares of rows and columns": Example(
         lambda m: jnp.transpose(m) * 2 + 1, (np.tile(ROWS, (10, 10)),)

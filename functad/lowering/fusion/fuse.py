@@ -18,7 +18,7 @@ from functad.lowering.fusion.products import Product
 from functad.lowering.fusion.units import Domain, Unit, domain_of, domains_fit, gathers_in_memory, may_cross
 from functad.lowering.memory.buffers import Buffer
 from functad.lowering.nests.builder import NestBuilder
-from functad.lowering.nests.nest import ACROSS, POST, PRE
+from functad.lowering.nests.nest import ACROSS, POST, PRE, goes_across
 from functad.lowering.nests.pieces import Box, in_pieces
 from functad.lowering_rules import Callback, Contraction, ControlFlow, Loops, Reduction, Running, Scattered
 from functad.pretty import literal_text
@@ -235,7 +235,7 @@ class Fusion:
         rule = self.program.eqns[i].primitive.lower
         if not isinstance(rule, Reduction):
             return unit.levels[i]
-        return ACROSS if set(unit.axes).isdisjoint(rule.axes(self.program.eqns[i])) else POST
+        return ACROSS if goes_across(rule.axes(self.program.eqns[i]), unit.axes) else POST
 
     def _would_cycle(self, unit: Unit, other: Unit) -> bool:
         """Whether something that must run before one of two units must run after the other."""

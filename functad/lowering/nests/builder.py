@@ -30,6 +30,7 @@ from functad.lowering.nests.nest import (
     Store,
     Update,
     fresh,
+    goes_across,
     literal_text,
 )
 from functad.lowering.nests.pieces import Box, Cuts, index_in, whole
@@ -82,7 +83,7 @@ class NestBuilder:
             POST: self.outer_position,
             ACROSS: linear([self.index[d] for d in columns], [shape[d] for d in columns]),
         }
-        self._axes = {*axes}
+        self._axes = axes
         self._definition, self._buffer, self._name = definition, buffer, name
         self._local: dict[Var, tuple[str, int]] = {}
         self._memo: dict[Any, str] = {}
@@ -117,7 +118,7 @@ class NestBuilder:
         value = self.value(operand, index, PRE) if operand.aval.size else literal_text(0, operand.aval.dtype)
         name = self._fresh(f"{_identifier(eqn.primitive.name.removeprefix('reduce_'))}_{self._name(out)}")
         self.nest.eqns.append(eqn)
-        if self._axes.isdisjoint(rule.axes(eqn)):
+        if goes_across(rule.axes(eqn), self._axes):
             self.nest.across.append(Accumulator(name, rule.kind, out.aval.dtype, value, eqn))
             self._local[out] = (name, ACROSS)
             return

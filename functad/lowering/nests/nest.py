@@ -6,7 +6,7 @@ Knows no target: what prints a nest as a CPU loop or as a CUDA kernel is a backe
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -176,6 +176,12 @@ class Nest:
         return next((s for s in self.stores if isinstance(s, Update)), None)
 
     @property
+    def stores_totals(self) -> bool:
+        """Whether its accumulators are its results, each stored at one place: they may be gathered there."""
+        stored = sorted(s.value for s in self.stores if s.level == POST)
+        return stored == sorted(a.name for a in self.accumulators) and all(s.level == PRE for s in self.statements)
+
+    @property
     def carries(self) -> list[Carried]:
         """The statements that carry a value along."""
         return [s for s in self.statements if isinstance(s, Carried)]
@@ -248,6 +254,11 @@ class Nest:
         for symbol, is_reduced in zip(self.loops, self.reduced):
             total *= 1 if is_reduced else symbol.extent
         return total
+
+
+def goes_across(axes: Collection[int], reduced: Collection[int]) -> bool:
+    """Whether a reduction of some axes is one of the axes that a nest keeps; that of none is an element, as it is."""
+    return bool(axes) and {*axes}.isdisjoint(reduced)
 
 
 def literal_text(value: Any, dtype: np.dtype) -> str:

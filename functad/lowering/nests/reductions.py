@@ -246,8 +246,7 @@ def interchanged(nest: Nest) -> Nest:
         return nest
     if outer[-1].extent < machine_model.FLOATS_OF_VECTOR and outer[-1].extent % machine_model.FEWEST_COLUMNS:
         return nest  # too few to fill vectors
-    stored = [s.value for s in nest.stores]
-    if any(s.level == POST for s in nest.statements) or sorted(stored) != sorted(a.name for a in nest.accumulators):
+    if not nest.stores_totals or any(s.level == PRE for s in nest.stores):
         return nest  # sums are gathered in the result itself
     loads = [s.offset for s in nest.statements if isinstance(s, Load)]
     along = [offset.coefficient(outer[-1]) for offset in [*loads, *(s.offset for s in nest.stores)]]

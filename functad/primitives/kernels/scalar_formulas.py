@@ -101,7 +101,7 @@ def _rounded_bf16(k: Any, x: Any) -> Any:
 
 def _single(k: Any, x: Any) -> Any:
     """x in float32, such that rounding that to a narrower float rounds x."""
-    if kind_of(x.dtype) in "iub":
+    if isinstance(x, bool) or kind_of(x.dtype) in "iub":  # what Python's `not` gives has no dtype
         return k.cast(x, np.float32)  # as NumPy converts them
     return _to_odd(k, x) if x.dtype == np.float64 else x
 

@@ -88,7 +88,7 @@ class _CpuEmitter:
             by_rows = self.nest.loops[-1] is self.nest.carried
             return self._finished(*(self._rows() if by_rows else self._carried_columns()))
         by_columns = bool(self.inner) and bool(self.outer) and self.nest.loops[-1] is self.outer[-1]
-        by_columns = by_columns and not self._has_few_columns()
+        by_columns = by_columns and self.nest.stores_totals and not self._has_few_columns()
         if by_columns and all(
             kind_of(a.dtype) in "iufbc" and not is_narrow_float(a.dtype) for a in self.nest.accumulators
         ):
