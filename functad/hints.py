@@ -125,19 +125,24 @@ write, with a plain string,
 which prints each time the function runs; or print the tracer itself, f"{x}", to see its type."""
 
 
+_NOT_CODE = re.compile(r"\"[^\"]*\"|'[^']*'|#.*")
+"""Texts and comments in a line."""
+
+
 def truth_hint(line: str, transform: str) -> str:
     """What to write instead of a line that asks for the truth of a traced value."""
+    line = _NOT_CODE.sub("", line)
     if re.search(r"\bwhile\b", line):
         rewrite = _WHILE
     elif re.match(r"\s*assert\b", line):
         rewrite = _ASSERT
-    elif re.search(r"\b(any|all)\(", line):
+    elif re.search(r"(?<!\.)\b(any|all)\(", line):
         rewrite = _ANY
-    elif re.search(r"\bsorted\(", line):
+    elif re.search(r"(?<!\.)\bsorted\(", line):
         rewrite = _SORTED
     elif re.search(r"\b(and|or|not)\b", line):
         rewrite = _LOGIC
-    elif re.search(r"\b(max|min)\(", line):
+    elif re.search(r"(?<!\.)\b(max|min)\(", line):
         rewrite = _EXTREMUM
     elif re.search(r"\bin [\[({]", line) and not re.search(r"\bfor\b", line):
         rewrite = _MEMBER

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import inspect
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -86,8 +87,6 @@ def _trace(
     transform: str,
     user: CalledFunction | None,
 ) -> tuple[Body, bool]:
-    if user is None:
-        check_takes(fun, len(arg_trees), transform)
     name = function_name(fun) if user is None else user.name
     leaves = iter(range(len(avals)))
     args = [tree_unflatten(t, [next(leaves) for _ in range(t.num_leaves)]) for t in arg_trees]
@@ -97,7 +96,8 @@ def _trace(
     origins = [partial(leaf_name, i) for i in range(len(avals))]
     with Trace(f"{transform} of {name}", records_all=True) as trace:
         inputs = [trace.new_input(a, o) for a, o in zip(avals, origins)]
-        outs = flat_fun(*inputs)
+        with explained_call(fun if user is None else None, len(arg_trees), transform):
+            outs = flat_fun(*inputs)
     program = program_from_ops(trace, trace.take_ops(), inputs, outs, name)
     assert flat_fun.out_tree is not None
     reusable = not trace.depends_on_values and not any(isinstance(c, Tracer) for c in program.consts)
@@ -107,16 +107,30 @@ def _trace(
 _CALLED = {
     "scan": "f(carry, x)",
     "fori_loop": "body_fun(i, value)",
+    "map": "f(x), where several arrays are one tuple",
     "while_loop": "cond_fun(value) and body_fun(value), where several values are one tuple",
     "cond": "true_fun(*operands) or false_fun(*operands) of cond(pred, true_fun, false_fun, *operands)",
     "switch": "one of switch(index, branches, *operands) with the operands",
 }
 
 
-def check_takes(fun: Callable[..., Any], count: int, transform: str) -> None:
-    """Raise unless a function can be called with so many arguments, as a loop or branch will call it."""
+@contextmanager
+def explained_call(fun: Callable[..., Any] | None, count: int, transform: str) -> Iterator[None]:
+    """Where a loop or branch calls a function with so many arguments: an error that says so if it does not take them.
+
+    Signatures are asked after that only: those of decorated functions may be what the decorator took the place of.
+    """
     try:
-        signature = inspect.signature(fun)
+        yield
+    except TypeError:
+        if fun is not None:
+            _check_takes(fun, count, transform)
+        raise
+
+
+def _check_takes(fun: Callable[..., Any], count: int, transform: str) -> None:
+    try:
+        signature = inspect.signature(fun, follow_wrapped=False)
     except (TypeError, ValueError):  # one that is not written in Python
         return
     try:

@@ -59,8 +59,8 @@ def marked_parameters(
     numbers: set[int] = set() if argnums is None else set(np.atleast_1d(argnums).tolist())
     if not all(type(n) is int for n in numbers):
         raise ArgumentError(
-            f"jit: {what}_argnums={argnums!r} must be positions of parameters, whole numbers from 0 on; names go to "
-            f"{what}_argnames"
+            f"{transform}: {what}_argnums={argnums!r} must be positions of parameters, whole numbers from 0 on; names "
+            f"go to {what}_argnames"
         )
     names: set[str] = set() if argnames is None else {argnames} if isinstance(argnames, str) else set(argnames)
     if not numbers and not names:

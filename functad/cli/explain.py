@@ -70,7 +70,7 @@ def _run(options: argparse.Namespace) -> int:
 def _check_number(name: str, fun: Callable[..., Any], args: list[Any]) -> None:
     """That a function takes as many arguments as it is given; what NumPy and C define may not tell."""
     try:
-        signature = inspect.signature(fun)
+        signature = inspect.signature(fun, follow_wrapped=False)
     except (TypeError, ValueError):
         return
     try:

@@ -67,7 +67,7 @@ class Items:
     def __init__(self, data: Any, batch_size: int, function: str) -> None:
         check_batch_size(batch_size, function, "batch_size")
         paths_and_leaves, self.structure = tree_flatten_with_path(data)
-        self.arrays = [_source(leaf) for _, leaf in paths_and_leaves]
+        self.arrays = [_source(leaf, f"{function}: data{keystr(path)}") for path, leaf in paths_and_leaves]
         self.length = _common_length([keystr(path) for path, _ in paths_and_leaves], self.arrays, function)
         self.batch_size = int(batch_size)
 
@@ -109,11 +109,17 @@ def check_batch_size(value: Any, function: str, name: str) -> None:
         raise ArgumentError(f"{function}: {name} is {value!r}; it must be an int of at least 1.")
 
 
-def _source(leaf: Any) -> Any:
+def _source(leaf: Any, what: str) -> Any:
     """An array, which is memory-mapped still if it was; or what NumPy takes for none, but has items of some dtype."""
     if hasattr(leaf, "shape") and hasattr(leaf, "dtype") and not hasattr(leaf, "__array__"):
         return leaf
-    return np.asarray(leaf)  # copies nothing of an array on the CPU, and NumPy's indexing is cheap
+    array = np.asarray(leaf)  # copies nothing of an array on the CPU, and NumPy's indexing is cheap
+    if array.dtype == object and not array.shape:
+        raise ShapeError(
+            f"{what} is of type {type(leaf).__name__}, which is no array: items are counted and shuffled, so make an "
+            "array of all of them, as with numpy.stack(list(items)); what is larger than memory may be memory-mapped"
+        )
+    return array
 
 
 def _native(values: Any) -> np.ndarray:

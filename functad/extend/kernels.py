@@ -9,7 +9,10 @@ import ast
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from keyword import iskeyword
 from typing import Any, NoReturn
+
+import numpy as np
 
 from functad.errors import CustomRuleError
 from functad.extend.scalars import unknown_word
@@ -17,8 +20,14 @@ from functad.lowering_rules import Loops
 
 _MODES = ("r", "w", "rw")
 _BUILTINS = {"range", "min", "max", "abs", "int", "float", "complex", "start", "stop"}
+_TAKEN = "`start`, `stop`, and Python's functions"
 _STATEMENTS = (
     ast.Assign, ast.AugAssign, ast.Expr, ast.For, ast.While, ast.If, ast.Break, ast.Continue, ast.Pass,
+)  # fmt: skip
+
+_NO_NUMBERS = (
+    ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda, ast.List, ast.Set, ast.Dict, ast.JoinedStr,
+    ast.Await, ast.Yield, ast.YieldFrom, ast.Starred,
 )  # fmt: skip
 
 
@@ -56,6 +65,11 @@ class OwnKernels:
             flops: the floating-point operations of all steps, as far as one knows them; they decide about threads.
             bytes: the bytes that are read and written.
         """
+        for word in (name, *buffers):
+            if not isinstance(word, str) or not word.isidentifier() or iskeyword(word) or word in _BUILTINS:
+                self._fail(f"names {word!r}, but kernels and buffers take names of variables other than {_TAKEN}")
+        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0:
+            self._fail(f"says that kernel `{name}` has {n!r} steps, but that is an integer, 0 or more")
         for parameter, given in buffers.items():
             if not (isinstance(given, tuple) and len(given) == 2 and given[1] in _MODES):
                 self._fail(
@@ -63,7 +77,7 @@ class OwnKernels:
                 )
         self._check(name, body, {parameter: mode for parameter, (_, mode) in buffers.items()})
         self._writes(*[buffer for buffer, mode in buffers.values() if mode != "r"])
-        self._target.kernel(name, textwrap.dedent(body).strip("\n"), dict(buffers), n, flops=flops, bytes=bytes)
+        self._target.kernel(name, textwrap.dedent(body).strip("\n"), dict(buffers), int(n), flops=flops, bytes=bytes)
 
     def scratch(self, shape: Sequence[int], dtype: Any) -> Any:
         """A buffer for what is needed between kernels, or in one."""
@@ -105,9 +119,13 @@ class OwnKernels:
             if isinstance(node, ast.stmt) and not isinstance(node, _STATEMENTS):
                 text = ast.unparse(node).partition("\n")[0]
                 self._fail(f"writes `{text}` in kernel `{name}`, but kernels have loops, `if`, and assignments only")
+            if isinstance(node, _NO_NUMBERS) or isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes)):
+                self._fail(f"writes `{ast.unparse(node)}` in kernel `{name}`, but kernels have numbers only")
         targets = [n for n in ast.walk(tree) if isinstance(getattr(n, "ctx", None), ast.Store)]
         assigned = {n.id for n in targets if isinstance(n, ast.Name)}
         stored = {n.value.id for n in targets if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name)}
+        if fixed := sorted(assigned & {*modes, *_BUILTINS}):
+            self._fail(f"assigns to `{fixed[0]}` in kernel `{name}`, but buffers, {_TAKEN} are what they are")
         if unknown := unknown_word(tree, {*modes, *assigned, *_BUILTINS}):
             self._fail(f"writes kernel `{name}`, but {unknown}")
         for parameter, mode in modes.items():

@@ -12,7 +12,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.api.arguments import check_callable
-from functad.api.bodies import Body, as_knowns, check_same_tree, of_dtype, operand, trace_body
+from functad.api.bodies import Body, as_knowns, check_same_tree, explained_call, of_dtype, operand, trace_body
 from functad.config import config
 from functad.control.conditional import closed_together, within
 from functad.control.forwarding import bind_cond
@@ -111,7 +111,10 @@ def _operands(transform: str, operands: tuple[Any, ...], operand: Any) -> tuple[
 def _run(transform: str, branch: Callable[..., Any], operands: Sequence[Any]) -> Any:
     """The branch as Python."""
     check_callable(branch, transform)
-    return as_knowns(branch(*as_knowns(operands, "operands", transform)), "the result", transform)
+    knowns = as_knowns(operands, "operands", transform)
+    with explained_call(branch, len(knowns), transform):
+        result = branch(*knowns)
+    return as_knowns(result, "the result", transform)
 
 
 def _scalar(x: Any, transform: str, name: str) -> Any:

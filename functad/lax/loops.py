@@ -23,7 +23,7 @@ from functad.api.bodies import (
     as_arrays,
     check_same_tree,
     check_same_types,
-    check_takes,
+    explained_call,
     of_dtype,
     operand,
     trace_body,
@@ -397,10 +397,11 @@ def fori_loop(
     if is_known and config.disable_jit:
         return _python_fori(body_fun, range(first, last), dtype, init_val, progress)
     value = as_arrays(init_val, "init_val", "fori_loop")
-    check_takes(body_fun, 2, "fori_loop")
 
     def next_value(i: Any, value: Any) -> Any:
-        return as_arrays(body_fun(i, value), _FORI.result, _FORI.loop)
+        with explained_call(body_fun, 2, "fori_loop"):
+            result = body_fun(i, value)
+        return as_arrays(result, _FORI.result, _FORI.loop)
 
     if is_known:
         (_, out), _ = _scan(
@@ -533,7 +534,9 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     said = _MAP._replace(user=CalledFunction(function_name(f), LeafNames(f, {0: example}).__getitem__))
 
     def step(_: Any, x: Any) -> tuple[Any, Any]:
-        return (), as_arrays(f(x), "what f returns", "map")
+        with explained_call(f, 1, "map"):
+            result = f(x)
+        return (), as_arrays(result, "what f returns", "map")
 
     if batch_size is None:
         return _scan(step, (), arrays.rebuilt(arrays.leaves), said)[1]

@@ -8,8 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from functad import numpy as jnp
 from functad.api import jit
+from functad.array import Array
 from functad.data import batches
 from functad.errors import ArgumentError
 from functad.train.steps import StepMetrics
@@ -76,7 +79,11 @@ def evaluated(
 
 def _are_metrics(given: Any) -> bool:
     """Whether these are numbers by name."""
-    return isinstance(given, dict) and all(isinstance(name, str) and jnp.ndim(given[name]) == 0 for name in given)
+    return isinstance(given, dict) and all(isinstance(name, str) and _is_number(given[name]) for name in given)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (Array, np.ndarray, np.generic, bool, int, float)) and jnp.ndim(value) == 0
 
 
 def _words(given: Any) -> str:

@@ -30,10 +30,10 @@ class Dataset(NamedTuple):
 def classifier(network: nn.Layer) -> Callable[..., Any]:
     """The loss of a network that gives one score a class: softmax cross-entropy; its metric is the accuracy.
 
-    A batch is a `Dataset`, or another pair of inputs and labels.
+    A batch is a `Dataset`, another pair of inputs and labels, or has both as attributes of these names.
 
     Raises:
-        ArgumentError: when it is called, if a batch is no pair.
+        ArgumentError: when it is called, if a batch is none of that.
 
     >>> import numpy as np
     >>> from functad import nn
@@ -54,10 +54,10 @@ def classifier(network: nn.Layer) -> Callable[..., Any]:
 def binary_classifier(network: nn.Layer) -> Callable[..., Any]:
     """The loss of a network that gives one score, above 0 for class 1: binary cross-entropy; and the accuracy.
 
-    A batch is a `Dataset`, or another pair of inputs and labels.
+    A batch is a `Dataset`, another pair of inputs and labels, or has both as attributes of these names.
 
     Raises:
-        ArgumentError: when it is called, if a batch is no pair.
+        ArgumentError: when it is called, if a batch is none of that.
 
     >>> import numpy as np
     >>> from functad import nn
@@ -76,6 +76,8 @@ def binary_classifier(network: nn.Layer) -> Callable[..., Any]:
 
 
 def _dataset(name: str, batch: Any) -> Dataset:
+    if hasattr(batch, "inputs") and hasattr(batch, "labels"):
+        return Dataset(batch.inputs, batch.labels)
     if not isinstance(batch, (tuple, list)) or len(batch) != 2:
         raise ArgumentError(
             f"{name}: a batch must be a pair (inputs, labels), but is of type {type(batch).__name__}; give fit "

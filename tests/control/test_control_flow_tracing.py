@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import weakref
 from dataclasses import dataclass
@@ -343,3 +344,32 @@ def test_branches_of_unequal_types_are_no_program():
     short, long = (functad.make_jaxpr(lambda x, d=d: x.astype(d))(jnp.ones(2)) for d in ("float32", "float64"))
     with pytest.raises(ProgramError, match=r"branches return f32\[2\] and f64\[2\], which must be the same"):
         bind_cond([short, long], jnp.int32(0), [jnp.ones(2)])
+
+
+def test_a_decorated_body_is_called_as_it_is():
+    @functools.wraps(lambda carry, x, scale: None)  # which is the signature that `inspect` tells
+    def body(carry, x):
+        return carry + 2 * x, None
+
+    for fun in (body, functad.jit(body)):
+        assert lax.scan(fun, 0.0, jnp.ones(3))[0] == 6.0
+
+
+@pytest.mark.parametrize(
+    ("loop", "message"),
+    [
+        (lambda f: lax.scan(f, 0.0, jnp.ones(3)), "is called with 2 arguments, but cannot be .*: it calls f.carry, x"),
+        (lambda f: lax.fori_loop(0, 3, f, 0.0), "is called with 2 arguments, .*: it calls body_fun.i, value"),
+        (lambda f: lax.switch(0, [f], 0.0), "is called with 1 argument, .*: it calls one of switch"),
+        (lambda f: lax.map(f, (jnp.ones(3),)), "is called with 1 argument, .*: it calls f.x., where several arrays"),
+    ],
+)
+def test_a_body_of_other_arguments_is_told_how_it_is_called(loop, message):
+    with pytest.raises(BodyError, match=message):
+        loop(lambda a, b, c: a)
+
+    def fails(*args):
+        raise TypeError("of its own")
+
+    with pytest.raises(TypeError, match="of its own"):
+        loop(fails)

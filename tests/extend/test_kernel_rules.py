@@ -194,6 +194,10 @@ def one_kernel(body, modes=("r", "w")):
     )
 
 
+def steps(count, name="k", out="out"):
+    return lambda target, ins, outs: target.kernel(name, f"{out}[0] = 1.0", {out: (outs[0], "w")}, count)
+
+
 KERNELS = {
     "writes kernel `k`, but kernels do not know `sine`; did you mean `sin`": one_kernel("out[0] = sine(x[0])"),
     r"writes kernel `k`, but kernels do not know `np.sin`": one_kernel("out[0] = np.sin(x[0])"),
@@ -204,6 +208,14 @@ KERNELS = {
     'says "r" for `x` of kernel `k`, but there it is written': one_kernel("x[0] = out[0] = 1.0"),
     "writes to an operand, which others may read": one_kernel("x[0] = out[0] = 1.0", ("rw", "w")),
     r'gives .* for `x` of kernel `k`, but takes \(buffer, "r", "w" or "rw"\)': one_kernel("out[0] = x[0]", ("in", "w")),
+    r"writes `\[2.0\]` in kernel `k`, but kernels have numbers only": one_kernel("out[0] = [2.0][0]"),
+    "writes `'a'` in kernel `k`, but kernels have numbers only": one_kernel("out[0] = 'a'"),
+    "assigns to `x` in kernel `k`, but buffers, `start`, `stop`": one_kernel("x = out\nout[0] = x[0]"),
+    "assigns to `start` in kernel `k`": one_kernel("for start in range(3): out[0] = x[0]"),
+    "says that kernel `k` has -1 steps, but that is an integer, 0 or more": steps(-1),
+    "says that kernel `k` has 2.0 steps": steps(2.0),
+    "names 'a k', but kernels and buffers take names": steps(2, "a k"),
+    "names 'stop', but": steps(2, "k", "stop"),
     "writes nothing to result 0": lambda target, ins, outs: None,
 }
 

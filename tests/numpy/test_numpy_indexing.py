@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -274,3 +276,18 @@ def test_a_number_of_weak_type_stays_weak_where_it_is_indexed():
     assert jnp.asarray(2.0)[None].weak_type and jnp.asarray(2.0)[()].weak_type
     keys = functad.random.split(functad.random.key(0), 3)
     assert keys[1].dtype == functad.random.key(0).dtype and keys[jnp.array([2, 0])].shape == (2,)
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, functad.jit])
+def test_negative_positions_along_an_axis_may_lie_outside(transform):
+    x, i = jnp.array([[3.0, 1.0, 2.0]]), jnp.array([[-1, 1, 3]])
+    for wrapped, mode, values in (
+        (None, None, [2, 1, np.nan]),
+        (False, None, [np.nan, 1, np.nan]),
+        (False, "clip", [3, 1, 2]),
+        (True, "clip", [2, 1, 2]),
+    ):
+        found = transform(partial(jnp.take_along_axis, axis=1, mode=mode, wrap_negative_indices=wrapped))(x, i)
+        np.testing.assert_array_equal(found, [values])
+        flat = transform(partial(jnp.take_along_axis, axis=None, mode=mode, wrap_negative_indices=wrapped))(x, i[0])
+        np.testing.assert_array_equal(flat, values)

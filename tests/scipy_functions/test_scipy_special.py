@@ -174,6 +174,7 @@ def test_bessel_functions_of_the_second_kind():
         zeroth, first, second, order_0, order_1 = (y[2:7] for y in (zeroth, first, second, order_0, order_1))
         np.testing.assert_allclose(order_1 * zeroth - order_0 * first, 2 / (np.pi * x[2:7]), rtol=1e-11)
         np.testing.assert_allclose(second, 2 / x[2:7] * first - zeroth, rtol=1e-12)
+        np.testing.assert_array_equal(run(lambda x: special.yn(20, x))(np.array([1e-30, 0.0])), -np.inf)
     with pytest.raises(ArgumentError, match="the order must be one known integer, got 0.5"):
         special.jv(0.5, 1.0)
 
@@ -188,6 +189,16 @@ def test_ways_to_take_some_of_many():
     assert np.isnan(special.comb(np.nan, 1.0)) and special.comb(3, 2).weak_type
 
 
+@pytest.mark.parametrize(("function", "zero"), [(special.boxcox, 0.0), (special.boxcox1p, -1.0)])
+@pytest.mark.parametrize(("power", "slope"), [(0.5, np.inf), (1.0, 1.0), (2.0, 0.0)])
+def test_box_cox_of_zero_has_derivatives(function, zero, power, slope):
+    # (0^λ − 1) / λ = −1/λ, whose derivative is 1/λ²
+    both = functad.value_and_grad(function, (0, 1))
+    for run in (both, functad.jit(both)):
+        value, found = run(zero, power)
+        np.testing.assert_allclose([value, *found], [-1 / power, slope, 1 / power**2], rtol=1e-6)
+
+
 # Points in all quadrants, near the real axis, and where e^(−z²) overflows or vanishes; the values are SciPy's.
 FADDEEVA = {
     0: 1,
@@ -198,6 +209,7 @@ FADDEEVA = {
     7.84 + 1e-3j: 9.412621994259592e-06 + 0.0725632506338831j,
     1e9 - 1e3j: -5.64189583547192e-16 + 5.641895835471921e-10j,
     -30j: np.inf,
+    complex(0, -np.inf): np.inf,
     np.inf: 0,
 }
 

@@ -122,6 +122,18 @@ functad.grad(lambda x: math.sin(x))(1.0)  # here
         ("functad.numpy.sin",),
     ),
     (
+        "if of the method any",
+        """
+@functad.jit
+def clipped(x):
+    if x.any():  # here, not as any(x) or max(x)
+        return x
+    return -x
+clipped(jnp.ones(3))
+""",
+        ("if x > 0: y = f(x)", "cond"),
+    ),
+    (
         "max of Python",
         """
 functad.jit(lambda x, y: max(x, y))(1.0, 2.0)  # here

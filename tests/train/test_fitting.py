@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 import pytest
 
@@ -95,6 +97,7 @@ def test_patience_ends_a_run_that_gets_no_better():
         ({"batch_size": 2.5}, "fit: batch_size is 2.5; it must be an int"),
         ({"data": ()}, "fit: data holds no array"),
         ({"data": 3.0}, "fit: data is a scalar"),
+        ({"data": (x for x in X)}, "fit: data is of type generator, which is no array"),
         ({"test": X[:0]}, "the data to validate with have no items"),
         ({"test": ()}, "the data to validate with have no items"),
         ({"test": X[:, :3]}, "matmul: shapes \\(20, 3\\) and \\(4,\\) do not fit"),
@@ -127,6 +130,7 @@ def test_what_cannot_be_is_said_before_the_first_step(wrong, message):
             r"gave \(f32\[\], f32\[\]\); it gives the mean loss, or \(loss, metrics\)",
         ),
         (lambda value, batch: (value, {"rows": batch}), None, r"gave \(f32\[\], {rows: f32\[20,4\]}\)"),
+        (lambda value, batch: (value, {"all": {"rows": 1.0}}), None, r"gave \(f32\[\], {all: {rows: 1.0}}\); it gives"),
         (lambda value, batch: (value, {}, 1), None, "the mean loss, or"),
         (lambda value, batch: (value, {}), 0.0, r"it gives \(loss, metrics, state\)"),
         (lambda value, batch: value, 0.0, r"the loss gave f32\[\]; it gives \(loss, metrics, state\)"),
@@ -139,6 +143,17 @@ def test_what_a_loss_gives_is_said_where_it_is_something_else(given, state, mess
 
     with pytest.raises(ArgumentError, match=message):
         fit(loss, jnp.ones(4), optim.sgd(0.1), X, until=1, batch_size=20, key=random.key(0), state=state)
+
+
+def test_a_classifier_takes_what_has_inputs_and_labels():
+    class Marked(NamedTuple):
+        inputs: Any
+        labels: Any
+        names: Any
+
+    value, metrics = classifier(NETWORK)(PARAMS, Marked(*TEST, np.arange(60)), None)
+    other, others = classifier(NETWORK)(PARAMS, tuple(TEST), None)
+    assert value == other and metrics["accuracy"] == others["accuracy"]
 
 
 def _worse_from_the_third(w, batch, key):

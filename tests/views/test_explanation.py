@@ -377,7 +377,10 @@ def test_functions_of_the_command_line(tmp_path):
 
 def test_the_command_writes_text_or_a_page(tmp_path, capsys):
     file = tmp_path / "mine.py"
-    file.write_text("def square(x):\n    return x * x\n")
+    file.write_text(
+        "import functools\n\ndef square(x):\n    return x * x\n\n"
+        "@functools.wraps(lambda x, y: None)\ndef decorated(x):\n    return x * x\n"
+    )
     command = ["explain", f"{file}:square", "--args", "f32[3]", "--no-times"]
     assert main(command) == 0
     assert "2. Traced" in capsys.readouterr().out
@@ -391,6 +394,7 @@ def test_the_command_writes_text_or_a_page(tmp_path, capsys):
     assert "missing a required argument: 'x' in --args; write their types" in capsys.readouterr().err
     assert main([*command[:3], "f32[3], f32[3]"]) == 1
     assert "square(x): too many positional arguments in --args" in capsys.readouterr().err
+    assert main(["explain", f"{file}:decorated", *command[2:]]) == 0
 
 
 def test_a_custom_rule_of_reverse_mode_is_gone_through():

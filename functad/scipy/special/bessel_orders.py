@@ -103,7 +103,8 @@ def _second(n: int, x: Any) -> Any:
     if n == 0:
         here = below
     for k in range(1, n):
-        below, here = here, 2 * k / x * here - below
+        # Once it has overflowed it stays there, instead of becoming the difference of two infinities.
+        below, here = here, jnp.where(here == -jnp.inf, here, 2 * k / x * here - below)
     here = jnp.where(x == 0, -jnp.inf, jnp.where(x == jnp.inf, 0.0, here))
     return jnp.where((x < 0) | jnp.isnan(x), jnp.nan, here)
 

@@ -6,6 +6,7 @@ Knows the series that makes them, and their derivatives, accurate there.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from functad import numpy as jnp
@@ -23,7 +24,7 @@ def boxcox(x: Any, lmbda: Any) -> Array:
     >>> boxcox(2.0, 0.0)
     Array(0.6931472, dtype=float32, weak_type=True)
     """
-    return in_float64("boxcox", lambda x, power: _of_log(jnp.log(x), power), x, lmbda, stays_weak=True)
+    return in_float64("boxcox", lambda x, power: _transformed(jnp.log, x, x, power), x, lmbda, stays_weak=True)
 
 
 def boxcox1p(x: Any, lmbda: Any) -> Array:
@@ -32,7 +33,15 @@ def boxcox1p(x: Any, lmbda: Any) -> Array:
     >>> boxcox1p(1.0, 2.0)
     Array(1.5, dtype=float32, weak_type=True)
     """
-    return in_float64("boxcox1p", lambda x, power: _of_log(jnp.log1p(x), power), x, lmbda, stays_weak=True)
+    return in_float64("boxcox1p", lambda x, power: _transformed(jnp.log1p, x, 1 + x, power), x, lmbda, stays_weak=True)
+
+
+def _transformed(log: Callable[[Any], Any], x: Any, base: Any, power: Any) -> Any:
+    """(base^λ − 1) / λ, where the logarithm of the base is log(x)."""
+    at_zero = (base == 0) & (power > 0)  # where the logarithm is infinite, and the power has derivatives
+    exponent = jnp.where(at_zero, power, 1.0)
+    end = (jnp.power(jnp.where(at_zero, base, 1.0), exponent) - 1) / exponent
+    return jnp.where(at_zero, end, _of_log(log(jnp.where(at_zero, 1.0, x)), power))
 
 
 def _of_log(log: Any, power: Any) -> Any:

@@ -79,7 +79,7 @@ def _dawsn_jvp(primals: Any, tangents: Any) -> Any:
 
 def _gaussian(x: Any, y: Any) -> tuple[Any, Any]:
     """The parts of e^(−z²), where it overflows too."""
-    size, angle = jnp.exp((y - x) * (y + x)), 2 * x * y
+    size, angle = jnp.exp((y - x) * (y + x)), 2 * x * jnp.where(x == 0, jnp.sign(y), y)
     sine = jnp.sin(angle)
     return size * jnp.cos(angle), jnp.where(sine == 0, -sine, -size * sine)
 
