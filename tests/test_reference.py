@@ -288,6 +288,7 @@ CALLS = {
     "functad.lax.slicing": {
         "DTypeError": "lax.slice('a', (0,), (1,))",
         "ShapeError": "lax.slice(x, (0,), (9,))",
+        "ArgumentError": "lax.gather(x, x, None, (1,))",
     },
     "functad.lax.sorting": {
         "DTypeError": "lax.sort('a')",

@@ -132,6 +132,8 @@ def cholesky(x: Any, *, symmetrize_input: bool = True) -> Array:
            [1., 2.]], dtype=float32)
     """
     v = as_array("linalg.cholesky", x)
+    if v.ndim < 2 or v.shape[-1] != v.shape[-2]:
+        raise ShapeError(f"linalg.cholesky takes square matrices, got shape {v.shape}")
     return _cholesky.cholesky(symmetrized(v) if symmetrize_input else v)
 
 
@@ -144,7 +146,7 @@ def cholesky_update(r_matrix: Any, w_vector: Any) -> Array:
     Array([[5.]], dtype=float32)
     """
     r, w = as_array("linalg.cholesky_update", r_matrix), as_array("linalg.cholesky_update", w_vector)
-    if r.ndim != 2 or w.shape != r.shape[1:]:
+    if r.ndim != 2 or w.shape != r.shape[1:] or r.shape[0] != r.shape[1]:
         raise ShapeError(f"linalg.cholesky_update takes shapes (n, n) and (n,), got {r.shape} and {w.shape}")
     total = arithmetic.add(linear.matmul(adjoint(r), r), linear.outer(w, w))
     return adjoint(_cholesky.cholesky(total))

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from functad import numpy as jnp
 from functad.array import Array
-from functad.errors import ArgumentError
+from functad.errors import ArgumentError, ShapeError
 from functad.evaluation import aval_of
 from functad.lax.loops import scan
 from functad.lax.operands import operand, same_dtype
@@ -78,6 +78,9 @@ def ragged_dot(
            [20.],
            [30.]], dtype=float32)
     """
+    shapes = tuple(aval_of(operand("ragged_dot", v)).shape for v in (lhs, rhs, group_sizes))
+    if tuple(map(len, shapes)) != (2, 3, 1):
+        raise ShapeError(f"lax.ragged_dot takes lhs (m, k), rhs (g, k, n) and group_sizes (g,), got {shapes}")
     return ragged_dot_general(
         lhs, rhs, group_sizes, _ROWS, precision, preferred_element_type, group_offset, out_sharding
     )

@@ -20,6 +20,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from functad import dtypes
 from functad.array import Array
 from functad.errors import ShapeError
@@ -56,7 +58,10 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Array:
     )
     if aval_of(value).shape:
         raise ShapeError(f"lax.full: fill_value must be a scalar, but has shape {aval_of(value).shape}")
-    return _full(integers_of("full", "shape", shape), value)
+    sizes = integers_of("full", "shape", shape)
+    if min(sizes, default=0) < 0:
+        raise ShapeError(f"lax.full: shape={sizes} must not be negative")
+    return _full(sizes, value)
 
 
 def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] | None = None) -> Array:
@@ -276,7 +281,10 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
     >>> pad(iota(int, 3), 9, [(1, -1, 1)])
     Array([9, 0, 9, 1, 9], dtype=int32)
     """
-    config = tuple(integers_of("pad", "padding_config", triple) for triple in padding_config)
+    each = padding_config if np.iterable(padding_config) else [padding_config]
+    config = tuple(integers_of("pad", "padding_config", triple) for triple in each)
+    if any(len(triple) != 3 for triple in config):
+        raise ShapeError(f"lax.pad: padding_config has (low, high, interior) for each axis, got {config!r:.80}")
     return run(structure.pad_p, *same_dtype("pad", operand, padding_value), padding_config=config)
 
 

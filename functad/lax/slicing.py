@@ -12,13 +12,14 @@ Shapes:
 Raises:
     DTypeError: an operand is no array, or of a dtype that the operation does not take.
     ShapeError: an array has no such axis, or does not fit the sizes that are asked for.
+    ArgumentError: dimension numbers are none, or there is no such mode.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from functad import dtypes
 from functad.api import vmap
 from functad.array import Array
 from functad.debug.bounds import check_positions
-from functad.errors import OutOfBoundsError, ShapeError
+from functad.errors import ArgumentError, OutOfBoundsError, ShapeError
 from functad.evaluation import aval_of
 from functad.lax.loops import while_loop
 from functad.lax.operands import axis_of, integers_of, run, same_dtype
@@ -39,6 +40,8 @@ from functad.primitives.dimension_numbers import GatherDimensionNumbers, GatherS
 from functad.primitives.dynamic_slicing import dynamic_slice_p, dynamic_update_slice_p
 from functad.primitives.gather_scatter import gather_p
 from functad.primitives.kernels.indexing import default_fill_value
+
+N = TypeVar("N", GatherDimensionNumbers, ScatterDimensionNumbers)
 
 # --- static slices ----------------------------------------------------------------------------------------
 
@@ -328,13 +331,20 @@ def gather(
         gather_p,
         x,
         _operand("gather", start_indices),
-        dimension_numbers=GatherDimensionNumbers(*map(tuple, dimension_numbers)),
+        dimension_numbers=_numbers_of("gather", GatherDimensionNumbers, dimension_numbers),
         slice_sizes=integers_of("gather", "slice_sizes", slice_sizes),
         unique_indices=unique_indices,
         indices_are_sorted=indices_are_sorted,
         mode=gather_mode,
         fill_value=fill_value,
     )
+
+
+def _numbers_of(name: str, kind: type[N], numbers: Any) -> N:
+    """Dimension numbers with tuples of axes."""
+    if not isinstance(numbers, tuple):
+        raise ArgumentError(f"lax.{name}: dimension_numbers must be lax.{kind.__name__}(...), got {numbers!r:.80}")
+    return kind(*map(tuple, numbers))
 
 
 def _scatter(name: str, what: str, result: str) -> Callable[..., Array]:
@@ -356,7 +366,7 @@ def _scatter(name: str, what: str, result: str) -> Callable[..., Array]:
             x,
             _operand(name, scatter_indices),
             values,
-            dimension_numbers=ScatterDimensionNumbers(*map(tuple, dimension_numbers)),
+            dimension_numbers=_numbers_of(name, ScatterDimensionNumbers, dimension_numbers),
             indices_are_sorted=indices_are_sorted,
             unique_indices=unique_indices,
             mode=GatherScatterMode.from_any(mode),

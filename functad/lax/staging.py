@@ -22,7 +22,7 @@ from functad import dtypes
 from functad.api.inspection import named_call
 from functad.array import Array
 from functad.errors import ArgumentError
-from functad.lax.operands import operand
+from functad.lax.operands import integers_of, operand
 from functad.numpy.promotion import asarray
 
 
@@ -83,4 +83,4 @@ def shape_as_value(shape: Sequence[int]) -> Array:
     >>> shape_as_value((2, 3))
     Array([2, 3], dtype=int32)
     """
-    return asarray(np.array(shape, np.int32))
+    return asarray(np.array(integers_of("shape_as_value", "shape", shape), np.int32))

@@ -9,11 +9,12 @@ of its own: a layer computes these products for all steps at once, before its lo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from functad import numpy as jnp
 from functad.array import Array
+from functad.errors import ArgumentError
 from functad.nn.functions import sigmoid, tanh
 
 
@@ -110,6 +111,12 @@ def gru_cell(params: Any, state: Any, x: Any) -> tuple[Any, Any]:
 
 def projected(params: Any, x: Any) -> Array:
     """What the inputs give to the gates: the half of a step that does not need the state."""
+    if not isinstance(params, Mapping) or not {"kernel", "recurrent_kernel"} <= params.keys():
+        what = f"a dict of {list(params)}" if isinstance(params, Mapping) else f"a {type(params).__name__}"
+        raise ArgumentError(
+            f'a recurrent cell takes a dict with "kernel" and "recurrent_kernel" for its params, got {what}; '
+            "the `init` of its layer (nn.RNN, nn.LSTM, nn.GRU) makes one"
+        )
     y = jnp.asarray(x) @ params["kernel"]
     return y + params["bias"] if "bias" in params else y
 
@@ -122,6 +129,8 @@ def rnn_step(params: Any, state: Any, from_input: Any, nonlinearity: Callable[[A
 
 def lstm_step(params: Any, state: Any, from_input: Any) -> tuple[Any, Any]:
     """`lstm_cell` from the projected input on."""
+    if not isinstance(state, tuple | list | Array) or len(state) != 2:
+        raise ArgumentError(f"an LSTM's state is the pair (h, c), got a {type(state).__name__}")
     h, c = state
     i, f, g, o = jnp.split(from_input + h @ params["recurrent_kernel"], 4, -1)
     c = sigmoid(f) * c + sigmoid(i) * tanh(g)

@@ -207,3 +207,29 @@ def test_every_public_function_has_an_example():
         member = getattr(lax, name)
         if not isinstance(member, type) and get_origin(member) is None and callable(member):
             assert ">>>" in member.__doc__, name
+
+
+_ROW, _WIDE = np.ones(3, np.float32), np.ones((2, 3), np.float32)
+_PLACES = np.zeros((1, 1), np.int32)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: lax.full((-1,), 0), ShapeError, "shape=(-1,) must not be negative"),
+        (lambda: lax.full_like(_ROW, 0, shape=(-2, 3)), ShapeError, "shape=(-2, 3) must not be negative"),
+        (lambda: lax.pad(_ROW, np.float32(0), ((0,),)), ShapeError, "(low, high, interior) for each axis"),
+        (lambda: lax.pad(_ROW, np.float32(0), 0), DTypeError, "padding_config must be a sequence"),
+        (lambda: lax.gather(_ROW, _PLACES, None, (1,)), ArgumentError, "must be lax.GatherDimensionNumbers(...)"),
+        (lambda: lax.scatter(_ROW, _PLACES, _ROW[:1], None), ArgumentError, "must be lax.ScatterDimensionNumbers(...)"),
+        (lambda: lax.shape_as_value("a"), DTypeError, "a sequence of integers, got 'a'"),
+        (lambda: lax.linalg.cholesky(_WIDE), ShapeError, "linalg.cholesky takes square matrices, got shape (2, 3)"),
+        (lambda: lax.linalg.cholesky(_ROW), ShapeError, "linalg.cholesky takes square matrices, got shape (3,)"),
+        (lambda: lax.linalg.cholesky_update(_WIDE, _ROW), ShapeError, "takes shapes (n, n) and (n,), got (2, 3)"),
+        (lambda: lax.ragged_dot(_ROW, _ROW, _ROW), ShapeError, "takes lhs (m, k), rhs (g, k, n) and group_sizes (g,)"),
+    ],
+)
+def test_refusals_name_what_was_called(call, error, message):
+    with pytest.raises(error) as caught:
+        call()
+    assert message in str(caught.value)

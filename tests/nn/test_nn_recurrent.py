@@ -376,3 +376,16 @@ def test_errors_of_lengths():
         r"put a layer for Ragged inputs into\s+each_step",
         lambda: nn.Dense(2).init(KEY, nn.Ragged(x, LENGTHS)),
     )
+
+
+@pytest.mark.parametrize("cell", [nn.lstm_cell, nn.gru_cell, nn.rnn_cell])
+@pytest.mark.parametrize("params", [{}, [], {"kernel": np.ones((3, 3), np.float32)}])
+def test_a_cell_says_what_its_params_are(cell, params):
+    with pytest.raises(ArgumentError, match='takes a dict with "kernel" and "recurrent_kernel"'):
+        cell(params, (np.ones(3), np.ones(3)), np.ones(3))
+
+
+def test_an_lstm_says_what_its_state_is():
+    params = {"kernel": np.ones((3, 12)), "recurrent_kernel": np.ones((3, 12))}
+    with pytest.raises(ArgumentError, match=r"state is the pair \(h, c\), got a ndarray"):
+        nn.lstm_cell(params, np.ones(3), np.ones(3))
