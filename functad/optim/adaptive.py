@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from functad import numpy as jnp
 from functad.array import Array
-from functad.optim.gradients import check_state, square, widened
+from functad.optim.gradients import cast_leaves, check_state, square, widened
 from functad.optim.optimizer import Optimizer, check_number, map_leaves
 from functad.tree_util import tree_map
 
@@ -84,7 +84,7 @@ def scale_by_adam(
             return (m / (jnp.sqrt(n * correction(b2, count, n) + eps_root) + eps)).astype(dtype)
 
         updates = tree_map(direction, mu, nu, grads)
-        return updates, ScaleByAdamState(count, _cast(mu, mu_dtype), nu)
+        return updates, ScaleByAdamState(count, cast_leaves(mu, mu_dtype), nu)
 
     return Optimizer(init, update)
 
@@ -221,7 +221,3 @@ def correction(decay: Any, count: Any, like: Any) -> Any:
     else:
         log_decay = math.log(decay) if decay > 0 else -math.inf
     return (-1 / jnp.expm1(log_decay * count.astype(dtype))).astype(like.dtype)
-
-
-def _cast(tree: Any, dtype: Any) -> Any:
-    return tree if dtype is None else tree_map(lambda leaf: leaf.astype(dtype), tree)

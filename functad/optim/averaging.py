@@ -11,7 +11,7 @@ from functad import lax
 from functad import numpy as jnp
 from functad.errors import ArgumentError
 from functad.optim.adaptive import correction
-from functad.optim.gradients import check_state, widened
+from functad.optim.gradients import cast_leaves, check_state, widened, zeros_for
 from functad.optim.optimizer import Optimizer, check_int, check_number, check_optimizer, map_leaves
 from functad.tree_util import tree_leaves, tree_map
 
@@ -24,7 +24,7 @@ class EmaState(NamedTuple):
 
 
 class MultiStepsState(NamedTuple):
-    """How many gradients of the next step there are, an int32 scalar; the state; the mean of these gradients."""
+    """How many gradients of the next step there are, an int32 scalar; the state; what these gradients come to."""
 
     mini_step: Any
     inner_opt_state: Any
@@ -53,12 +53,13 @@ class LossScale(NamedTuple):
     steps: Any
 
 
-def ema(decay: float, debias: bool = True) -> Optimizer:
+def ema(decay: float, debias: bool = True, accumulator_dtype: Any = None) -> Optimizer:
     """The exponential mean of the updates so far.
 
     Args:
         decay: how much of the mean is kept at each step.
         debias: make up for having started from zero.
+        accumulator_dtype: in which the mean is kept; None: in that of the params.
 
     >>> import functad.numpy as jnp
     >>> link = ema(0.5)
@@ -71,22 +72,30 @@ def ema(decay: float, debias: bool = True) -> Optimizer:
     check_number(decay, "ema: decay", low=0.0, high=1.0)
 
     def init(params: Any) -> EmaState:
-        return EmaState(jnp.zeros((), "int32"), tree_map(jnp.zeros_like, params))
+        return EmaState(jnp.zeros((), "int32"), zeros_for(params, accumulator_dtype))
 
     def update(grads: Any, state: EmaState, params: Any = None) -> tuple[Any, EmaState]:
         check_state(state, EmaState, "ema")
         mean = map_leaves(lambda m, g: decay * m + (1 - decay) * g, state=state.ema, gradients=grads)
         count = state.count + 1
         updates = tree_map(lambda m: m * correction(decay, count, m), mean) if debias else mean
-        return updates, EmaState(count, mean)
+        return updates, EmaState(count, cast_leaves(mean, accumulator_dtype))
 
     return Optimizer(init, update)
 
 
-def MultiSteps(opt: Optimizer, every_k_schedule: int) -> Optimizer:
-    """One step of an optimizer for the mean of the gradients of `every_k_schedule` batches: as of one larger batch.
+def MultiSteps(
+    opt: Optimizer, every_k_schedule: int, use_grad_mean: bool = True, *, accumulator_dtype: Any = None
+) -> Optimizer:
+    """One step of an optimizer for the gradients of several batches together: as of one larger batch.
 
     Between these steps updates are zero.
+
+    Args:
+        opt: the optimizer.
+        every_k_schedule: how many batches there are to a step.
+        use_grad_mean: take the mean of their gradients; else the sum.
+        accumulator_dtype: in which that is kept; None: in the dtype of the params.
 
     >>> import functad.numpy as jnp
     >>> from functad import optim
@@ -102,20 +111,23 @@ def MultiSteps(opt: Optimizer, every_k_schedule: int) -> Optimizer:
     check_int(every_k_schedule, "MultiSteps: every_k_schedule", low=1)
 
     def init(params: Any) -> MultiStepsState:
-        return MultiStepsState(jnp.zeros((), "int32"), opt.init(params), tree_map(jnp.zeros_like, params))
+        return MultiStepsState(jnp.zeros((), "int32"), opt.init(params), zeros_for(params, accumulator_dtype))
 
     def update(grads: Any, state: MultiStepsState, params: Any = None) -> tuple[Any, MultiStepsState]:
         check_state(state, MultiStepsState, "MultiSteps")
         count = state.mini_step + 1
-        mean = map_leaves(
-            lambda m, g: m + (g - m) / jnp.asarray(count, m.dtype), state=state.acc_grads, gradients=grads
-        )
-        updates, inner = opt.update(mean, state.inner_opt_state, params)
+
+        def added(total: Any, grad: Any) -> Any:
+            return total + (grad - total) / jnp.asarray(count, total.dtype) if use_grad_mean else total + grad
+
+        total = map_leaves(added, state=state.acc_grads, gradients=grads)
+        given = tree_map(lambda t, g: t.astype(jnp.asarray(g).dtype), total, grads)
+        updates, inner = opt.update(given, state.inner_opt_state, params)
         full = count == every_k_schedule
         updates = tree_map(lambda u: jnp.where(full, u, -jnp.zeros_like(u)), updates)
         inner = tree_map(lambda new, old: jnp.where(full, new, old), inner, state.inner_opt_state)
-        mean = tree_map(lambda m: jnp.where(full, jnp.zeros_like(m), m), mean)
-        return updates, MultiStepsState(jnp.where(full, 0, count), inner, mean)
+        total = tree_map(lambda t, old: jnp.where(full, 0, t).astype(old.dtype), total, state.acc_grads)
+        return updates, MultiStepsState(jnp.where(full, 0, count), inner, total)
 
     return Optimizer(init, update)
 

@@ -130,9 +130,11 @@ def adafactor(
     multiply_by_parameter_scale: bool = True,
     clipping_threshold: float | None = 1.0,
     momentum: float | None = None,
+    dtype_momentum: Any = "float32",
     weight_decay_rate: float | None = None,
     eps: float = 1e-30,
     factored: bool = True,
+    weight_decay_mask: Any = None,
 ) -> Optimizer:
     """Adafactor (Shazeer & Stern 2018): Adam's idea in the memory of the rows and columns.
 
@@ -144,9 +146,11 @@ def adafactor(
         multiply_by_parameter_scale: steps in the units of the params.
         clipping_threshold: the most that the root of the mean square of an update may be; None for no limit.
         momentum: how much of the mean of updates is kept; None for none.
+        dtype_momentum: in which that mean is kept.
         weight_decay_rate: how much of the params is taken off at each step.
         eps: added to squares.
         factored: whether to factor at all.
+        weight_decay_mask: of which params weights decay; see `masked`. None: of all.
 
     `update` needs the params unless `multiply_by_parameter_scale=False` and there is no weight decay.
 
@@ -166,9 +170,9 @@ def adafactor(
     if multiply_by_parameter_scale:
         links.append(scale_by_param_block_rms())
     if momentum is not None:
-        links.append(ema(momentum, debias=False))
+        links.append(ema(momentum, debias=False, accumulator_dtype=dtype_momentum))
     if weight_decay_rate is not None:
-        links.append(add_decayed_weights(weight_decay_rate))
+        links.append(add_decayed_weights(weight_decay_rate, weight_decay_mask))
     return chain(*links, scale(-1.0))
 
 

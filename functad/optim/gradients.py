@@ -72,26 +72,27 @@ def scale_by_schedule(step_size_fn: StepSizes) -> Optimizer:
     return Optimizer(init, update)
 
 
-def scale_by_learning_rate(learning_rate: float | StepSizes) -> Optimizer:
-    """Multiplies by minus the learning rate, a number or a schedule: downhill.
+def scale_by_learning_rate(learning_rate: float | StepSizes, *, flip_sign: bool = True) -> Optimizer:
+    """Multiplies by minus the learning rate, a number or a schedule: downhill; uphill with `flip_sign=False`.
 
     >>> scale_by_learning_rate(0.5).update(2., ())
     (-1.0, ())
     """
     if not callable(learning_rate):
         check_number(learning_rate, "scale_by_learning_rate: learning_rate", low=0.0)
-        return scale(-learning_rate)
+        return scale(-learning_rate if flip_sign else learning_rate)
     schedule = learning_rate
-    return scale_by_schedule(lambda step: -schedule(step))
+    return scale_by_schedule((lambda step: -schedule(step)) if flip_sign else schedule)
 
 
-def trace(decay: float, nesterov: bool = False) -> Optimizer:
+def trace(decay: float, nesterov: bool = False, accumulator_dtype: Any = None) -> Optimizer:
     """Momentum: adds up the gradients, the older the less: `velocity = grads + decay * velocity`.
 
     Args:
         decay: how much is kept of the velocity at each step.
         nesterov: look ahead: the update is `grads + decay * velocity` with the new velocity (Sutskever et al.
             2013).
+        accumulator_dtype: in which the velocity is kept; None: in that of the params.
 
     >>> import functad.numpy as jnp
     >>> momentum = trace(0.5)
@@ -105,14 +106,14 @@ def trace(decay: float, nesterov: bool = False) -> Optimizer:
     check_number(decay, "trace: decay", low=0.0, high=1.0)
 
     def init(params: Any) -> TraceState:
-        return TraceState(tree_map(jnp.zeros_like, params))
+        return TraceState(zeros_for(params, accumulator_dtype))
 
     def update(grads: Any, state: TraceState, params: Any = None) -> tuple[Any, TraceState]:
         check_state(state, TraceState, "trace")
         # The state has the structure of the params: what departs from it are the gradients.
         velocity = map_leaves(lambda v, g: g + decay * v, state=state.trace, gradients=grads)
         updates = tree_map(lambda g, v: g + decay * v, grads, velocity) if nesterov else velocity
-        return updates, TraceState(velocity)
+        return updates, TraceState(cast_leaves(velocity, accumulator_dtype))
 
     return Optimizer(init, update)
 
@@ -147,14 +148,14 @@ def clip_by_global_norm(max_norm: float) -> Optimizer:
     return stateless(cut)
 
 
-def global_norm(tree: Any) -> Array:
+def global_norm(updates: Any) -> Array:
     """The Euclidean norm of all elements of a pytree together: a scalar.
 
     >>> import functad.numpy as jnp
     >>> global_norm({"a": jnp.array([3.]), "b": jnp.array([4.])})
     Array(5., dtype=float32)
     """
-    return jnp.sqrt(sum((jnp.sum(square(leaf)) for leaf in tree_leaves(tree)), start=jnp.zeros(())))
+    return jnp.sqrt(sum((jnp.sum(square(leaf)) for leaf in tree_leaves(updates)), start=jnp.zeros(())))
 
 
 def square(x: Any) -> Any:
@@ -170,6 +171,16 @@ def widened(x: Any) -> Any:
     x = jnp.asarray(x)
     dtype = jnp.promote_types(x.dtype, "float32")
     return x if x.dtype == dtype else x.astype(dtype)
+
+
+def cast_leaves(tree: Any, dtype: Any) -> Any:
+    """The leaves in a dtype; None: as they are."""
+    return tree if dtype is None else tree_map(lambda leaf: leaf.astype(dtype), tree)
+
+
+def zeros_for(params: Any, dtype: Any) -> Any:
+    """Zeros like the params, in a dtype; None: in theirs."""
+    return tree_map(lambda p: jnp.zeros_like(p, dtype=dtype), params)
 
 
 def check_state(state: Any, kind: type, name: str) -> None:

@@ -143,7 +143,7 @@ def multi_transform(transforms: Mapping[Any, Optimizer], param_labels: Any | Cal
     return Optimizer(init, update)
 
 
-def add_decayed_weights(weight_decay: float, mask: ParamMask | None = None) -> Optimizer:
+def add_decayed_weights(weight_decay: float = 0.0, mask: ParamMask | None = None) -> Optimizer:
     """Adds `weight_decay * params`: before the learning rate in a chain, weights shrink.
 
     Args:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from functad import numpy as jnp
 from functad.errors import ArgumentError
 from functad.optim.adaptive import check_means, correction, zero_squares
-from functad.optim.gradients import check_state, square, widened
+from functad.optim.gradients import cast_leaves, check_state, square, widened, zeros_for
 from functad.optim.optimizer import Optimizer, map_leaves
 from functad.tree_util import tree_map
 
@@ -46,7 +46,16 @@ class ScaleByAdaDeltaState(NamedTuple):
     e_x: Any
 
 
-def scale_by_amsgrad(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8, eps_root: float = 0.0) -> Optimizer:
+def scale_by_amsgrad(
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-8,
+    eps_root: float = 0.0,
+    mu_dtype: Any = None,
+    *,
+    bias_correction_mu: bool = True,
+    bias_correction_nu: bool = True,
+) -> Optimizer:
     """Adam whose steps never grow again; see `amsgrad` for the arguments.
 
     >>> import functad.numpy as jnp
@@ -58,19 +67,21 @@ def scale_by_amsgrad(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8, eps_
 
     def init(params: Any) -> ScaleByAmsgradState:
         zeros = tree_map(zero_squares, params)
-        return ScaleByAmsgradState(_no_steps(), tree_map(jnp.zeros_like, params), zeros, zeros)
+        return ScaleByAmsgradState(_no_steps(), zeros_for(params, mu_dtype), zeros, zeros)
 
     def update(grads: Any, state: ScaleByAmsgradState, params: Any = None) -> tuple[Any, ScaleByAmsgradState]:
         check_state(state, ScaleByAmsgradState, "scale_by_amsgrad")
         mu, nu = _mean(b1, state.mu, grads), _mean_square(b2, state.nu, grads)
         count = state.count + 1
-        largest = tree_map(lambda m, n: jnp.maximum(m, n * correction(b2, count, n)), state.nu_max, nu)
+        unbiased = tree_map(lambda n: n * correction(b2, count, n), nu) if bias_correction_nu else nu
+        largest = tree_map(jnp.maximum, state.nu_max, unbiased)
 
         def direction(m: Any, n: Any) -> Any:
-            return (m * correction(b1, count, n) / (jnp.sqrt(n + eps_root) + eps)).astype(m.dtype)
+            mean = m * correction(b1, count, n) if bias_correction_mu else m
+            return (mean / (jnp.sqrt(n + eps_root) + eps)).astype(m.dtype)
 
         updates = tree_map(direction, mu, largest)
-        return updates, ScaleByAmsgradState(count, mu, nu, largest)
+        return updates, ScaleByAmsgradState(count, cast_leaves(mu, mu_dtype), nu, largest)
 
     return Optimizer(init, update)
 
@@ -172,7 +183,7 @@ def scale_by_radam(
     return Optimizer(_moments(0.0), update)
 
 
-def scale_by_lion(b1: float = 0.9, b2: float = 0.99) -> Optimizer:
+def scale_by_lion(b1: float = 0.9, b2: float = 0.99, mu_dtype: Any = None) -> Optimizer:
     """The sign of a mean of the gradients; see `lion` for the arguments.
 
     >>> import functad.numpy as jnp
@@ -183,12 +194,12 @@ def scale_by_lion(b1: float = 0.9, b2: float = 0.99) -> Optimizer:
     check_means("scale_by_lion", b1, b2, 0.0, 0.0)
 
     def init(params: Any) -> ScaleByLionState:
-        return ScaleByLionState(_no_steps(), tree_map(jnp.zeros_like, params))
+        return ScaleByLionState(_no_steps(), zeros_for(params, mu_dtype))
 
     def update(grads: Any, state: ScaleByLionState, params: Any = None) -> tuple[Any, ScaleByLionState]:
         check_state(state, ScaleByLionState, "scale_by_lion")
         updates = map_leaves(lambda m, g: jnp.sign(b1 * m + (1 - b1) * g), state=state.mu, gradients=grads)
-        return updates, ScaleByLionState(state.count + 1, _mean(b2, state.mu, grads))
+        return updates, ScaleByLionState(state.count + 1, cast_leaves(_mean(b2, state.mu, grads), mu_dtype))
 
     return Optimizer(init, update)
 

@@ -197,7 +197,7 @@ def check_optimizer(value: Any, argument: str) -> None:
         raise ArgumentError(f"{argument} is {value!r:.80}, which is no Optimizer, such as optim.sgd(0.1)")
 
 
-def stateless(function: Callable[[Any, Any], Any]) -> Optimizer:
+def stateless(f: Callable[[Any, Any], Any]) -> Optimizer:
     """The optimizer of a function `(grads, params) -> updates`.
 
     >>> from functad import tree
@@ -209,7 +209,7 @@ def stateless(function: Callable[[Any, Any], Any]) -> Optimizer:
         return ()
 
     def update(grads: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
-        return function(grads, params), state
+        return f(grads, params), state
 
     return Optimizer(init, update)
 

@@ -25,7 +25,14 @@ from functad.optim.schedules import StepSizes
 
 
 def nadam(
-    learning_rate: float | StepSizes, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8, eps_root: float = 0.0
+    learning_rate: float | StepSizes,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-8,
+    eps_root: float = 0.0,
+    mu_dtype: Any = None,
+    *,
+    nesterov: bool = True,
 ) -> Optimizer:
     """Adam that looks ahead along the mean of the gradients (Dozat 2016); see `adam` for the arguments.
 
@@ -34,7 +41,7 @@ def nadam(
     >>> optimizer.update(jnp.array([100., -10.]), optimizer.init(jnp.zeros(2)))[0].round(3)
     Array([-0.368,  0.368], dtype=float32)
     """
-    return adam(learning_rate, b1, b2, eps, eps_root, nesterov=True)
+    return adam(learning_rate, b1, b2, eps, eps_root, mu_dtype, nesterov=nesterov)
 
 
 def nadamw(
@@ -46,6 +53,8 @@ def nadamw(
     mu_dtype: Any = None,
     weight_decay: float = 1e-4,
     mask: Any = None,
+    *,
+    nesterov: bool = True,
 ) -> Optimizer:
     """`nadam` with decoupled weight decay; see `adamw` for the arguments.
 
@@ -54,23 +63,35 @@ def nadamw(
     >>> optimizer.update(jnp.array(0.), optimizer.init(x), x)[0]
     Array(-2., dtype=float32)
     """
-    return adamw(learning_rate, b1, b2, eps, eps_root, mu_dtype, weight_decay, mask, nesterov=True)
+    return adamw(learning_rate, b1, b2, eps, eps_root, mu_dtype, weight_decay, mask, nesterov=nesterov)
 
 
 def amsgrad(
-    learning_rate: float | StepSizes, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8, eps_root: float = 0.0
+    learning_rate: float | StepSizes,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-8,
+    eps_root: float = 0.0,
+    mu_dtype: Any = None,
+    *,
+    bias_correction_mu: bool = True,
+    bias_correction_nu: bool = True,
 ) -> Optimizer:
     """AMSGrad (Reddi, Kale & Kumar 2018): Adam that divides by the largest mean of squares so far.
 
-    The arguments are those of `adam`. The maximum is taken of means that make up for having started from zero; PyTorch
-    takes that of those that do not.
+    The arguments are those of `adam`. Means make up for having started from zero, those of squares before their maximum
+    is taken; with `bias_correction_mu=False` and `bias_correction_nu=False` they do not, as in the paper. PyTorch takes
+    the maximum of means that do not, and makes up for it afterwards.
 
     >>> from functad import numpy as jnp
     >>> optimizer = amsgrad(0.25)
     >>> optimizer.update(jnp.array([100., -10.]), optimizer.init(jnp.zeros(2)))[0].round(3)
     Array([-0.25,  0.25], dtype=float32)
     """
-    return chain(scale_by_amsgrad(b1, b2, eps, eps_root), scale_by_learning_rate(learning_rate))
+    link = scale_by_amsgrad(
+        b1, b2, eps, eps_root, mu_dtype, bias_correction_mu=bias_correction_mu, bias_correction_nu=bias_correction_nu
+    )
+    return chain(link, scale_by_learning_rate(learning_rate))
 
 
 def adamax(learning_rate: float | StepSizes, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Optimizer:
@@ -123,7 +144,12 @@ def radam(
 
 
 def lion(
-    learning_rate: float | StepSizes, b1: float = 0.9, b2: float = 0.99, weight_decay: float = 1e-3, mask: Any = None
+    learning_rate: float | StepSizes,
+    b1: float = 0.9,
+    b2: float = 0.99,
+    mu_dtype: Any = None,
+    weight_decay: float = 1e-3,
+    mask: Any = None,
 ) -> Optimizer:
     """Lion (Chen et al. 2023): steps of the learning rate along the sign of a mean of the gradients.
 
@@ -131,6 +157,7 @@ def lion(
         learning_rate: a number, or a function of the step number; a tenth of what Adam takes is usual.
         b1: how much of the mean goes into the step.
         b2: how much of the mean is kept at each step.
+        mu_dtype: in which the mean is kept; None: in the dtype of the params.
         weight_decay: how much of the params, times the learning rate, is taken off at each step.
         mask: which params; see `masked`.
 
@@ -141,7 +168,9 @@ def lion(
     >>> optimizer.update(jnp.array([100., -10.]), optimizer.init(x), x)[0]
     Array([-0.25,  0.25], dtype=float32)
     """
-    return chain(scale_by_lion(b1, b2), add_decayed_weights(weight_decay, mask), scale_by_learning_rate(learning_rate))
+    return chain(
+        scale_by_lion(b1, b2, mu_dtype), add_decayed_weights(weight_decay, mask), scale_by_learning_rate(learning_rate)
+    )
 
 
 def lamb(

@@ -257,6 +257,11 @@ def test_round_trips_of_what_tests_make_see_what_is_not_read():
     trips.traced(program, {})  # nothing new
     trips.read()
     assert trips.count == 2 and not trips.waiting
+    trips.every = True
+    trips.traced(functad.make_jaxpr(lambda x: _with_constants(x) * 1.0)(x), {})  # of known kinds, but another text
+    trips.traced(program.replace(), {})
+    assert [printed.constants for printed in trips.waiting] == [False, True]  # the second prints as the first did
+    trips.read()
     with pytest.raises(AssertionError):
         check_printed(Printed(str(program).replace("mul", "mul "), (), False))
     with pytest.raises(ProgramError):

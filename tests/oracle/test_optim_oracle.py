@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -37,6 +39,16 @@ CASES = {
     "radam": lambda o: o.radam(0.1, b2=0.9),
     "radam with nesterov": lambda o: o.radam(0.1, b2=0.8, nesterov=True),
     "lion": lambda o: o.lion(0.1, weight_decay=0.1),
+    "lion in half": lambda o: o.lion(0.1, 0.8, 0.9, "float16", 0.1),
+    "amsgrad in half": lambda o: o.amsgrad(0.1, 0.8, 0.9, 1e-6, 0.0, "float16"),
+    "amsgrad of the paper": lambda o: o.amsgrad(0.1, b2=0.5, bias_correction_mu=False, bias_correction_nu=False),
+    "nadam in half": lambda o: o.nadam(0.1, mu_dtype="float16"),
+    "nadam that does not look ahead": lambda o: o.nadam(0.1, nesterov=False),
+    "sgd in half": lambda o: o.sgd(0.1, 0.9, True, "float16"),
+    "mean in half": lambda o: o.chain(o.ema(0.5, accumulator_dtype="float16"), o.scale_by_learning_rate(0.1)),
+    "uphill": lambda o: o.chain(o.add_decayed_weights(), o.scale_by_learning_rate(0.1, flip_sign=False)),
+    "adafactor with a mask": lambda o: o.adafactor(0.1, momentum=0.9, weight_decay_rate=0.1, weight_decay_mask=mask),
+    "adafactor in half": lambda o: o.adafactor(0.1, momentum=0.9, dtype_momentum="float16"),
     "lamb": lambda o: o.lamb(0.1, weight_decay=0.01),
     "adadelta": lambda o: o.adadelta(1.0, rho=0.8, eps=1e-4),
     "adadelta with decay": lambda o: o.adadelta(0.5, weight_decay=0.1, weight_decay_mask=mask),
@@ -90,6 +102,42 @@ def test_schedules(name):
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
 
 
+ABSENT = {
+    "MultiSteps": {"should_skip_update_fn"},  # apply_if_finite
+    "masked": {"mask_compatible_extra_args"},  # no update takes more arguments
+    "multi_transform": {"mask_compatible_extra_args"},
+    "scale_by_factored_rms": {"decay_rate_fn"},
+    "scale_by_lion": {"mode", "smooth_beta"},
+    "scale_by_zoom_linesearch": {
+        "max_learning_rate", "tol", "increase_factor", "approx_dec_rtol", "stepsize_precision", "verbose",
+    },
+}  # fmt: skip
+OTHER_DEFAULTS = {
+    ("adadelta", "learning_rate"),  # a number: 1
+    ("adafactor", "dtype_momentum"),  # the same by its name
+    ("MultiSteps", "accumulator_dtype"),  # that of the params
+    ("scale_by_learning_rate", "learning_rate"),  # there is no step without one
+    ("lbfgs", "linesearch"),  # a search of functad's own
+}
+NAMES = [name for name in optim.__all__ if inspect.isfunction(getattr(optim, name)) and hasattr(optax, name)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_arguments(name):
+    own, theirs = (
+        [p for p in inspect.signature(getattr(m, name)).parameters.values() if p.kind is not p.VAR_POSITIONAL]
+        for m in (optim, optax)
+    )
+    expected = [p for p in theirs if p.name not in ABSENT.get(name, ())]
+    assert [p.name for p in own] == [p.name for p in expected]
+    for p, q in zip(own, expected):
+        if (name, p.name) not in OTHER_DEFAULTS:
+            assert p.default == q.default, p
+    places = [i for i, p in enumerate(theirs) if p.name not in ABSENT.get(name, ())]
+    moved = {p.name for i, p in zip(places, own) if p.kind is not p.KEYWORD_ONLY and own.index(p) != i}
+    assert not moved, "given by position they would be others"
+
+
 def grads_of(step, nans=False):
     g = np.random.default_rng(step)
     tree = functad.tree.map(lambda p: (g.normal(size=p.shape) * 3.0 ** g.integers(-3, 3)).astype(np.float32), PARAMS)
@@ -116,10 +164,11 @@ def test_steps(name):
         np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5)
 
 
-def test_multi_steps():
-    wanted = optax.MultiSteps(optax.adam(0.1), 3)
+@pytest.mark.parametrize("options", [{}, {"use_grad_mean": False}, {"accumulator_dtype": "float16"}], ids=str)
+def test_multi_steps(options):
+    wanted = optax.MultiSteps(optax.adam(0.1), 3, **options)
     wanted = run(wanted, optax.apply_updates, jax.tree.map(jax.numpy.asarray, PARAMS), False)
-    found = run(optim.MultiSteps(optim.adam(0.1), 3), optim.apply_updates, PARAMS, False)
+    found = run(optim.MultiSteps(optim.adam(0.1), 3, **options), optim.apply_updates, PARAMS, False)
     for a, b in zip(found, wanted, strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6)
 

@@ -1,8 +1,9 @@
 """What tests trace and optimise is printed and read again: of all Programs those with an equation of a new kind.
 
 A plugin of pytest, which `conftest.py` loads. A kind is an operation with the types of its operands, its results and
-its parameters' values. Programs are printed at once, for tests look at how long they live, and read after the test.
-Examples of docstrings run as a user's, and each equation of theirs must have one of their lines.
+its parameters' values; `--every-program` leaves out none that prints differently, and takes twice as long. Programs are
+printed at once, for tests look at how long they live, and read after the test. Examples of docstrings run as a user's,
+and each equation of theirs must have one of their lines.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ class RoundTrips(Observer):
     """Prints Programs of which an equation is of a new kind; `read` reads them."""
 
     def __init__(self) -> None:
+        self.every = False
         self.kinds: set[Hashable] = set()
+        self.texts: set[int] = set()  # hashes of what has been printed, of every Program
         self.waiting: list[Printed] = []
         self.count = 0
         self.file = ""  # how the name of the file begins whose lines equations should have
@@ -48,13 +51,17 @@ class RoundTrips(Observer):
     def note(self, program: Program) -> None:
         """Print a Program, if one of its equations is of a new kind."""
         self.without_line += [eqn for eqn in program.eqns if not has_line(eqn, self.file)]
-        if len(program.eqns) > MOST_EQUATIONS:
+        if not self.every and len(program.eqns) > MOST_EQUATIONS:
             return
         kinds = {kind for eqn in program.eqns for kind in kinds_of(eqn)}
-        if kinds <= self.kinds or not all(map(are_functads, program.eqns)):
+        if (not self.every and kinds <= self.kinds) or not all(map(are_functads, program.eqns)):
             return
         self.kinds |= kinds
-        self.waiting.append(Printed(str(program), [v.aval for v in program.constvars], False))
+        text = str(program)
+        if self.every and hash(text) in self.texts:
+            return
+        self.texts.add(hash(text))
+        self.waiting.append(Printed(text, [v.aval for v in program.constvars], False))
         if 0 < sum(sizes_of_constants(program)) <= MOST_NUMBERS:
             named = [v.aval for v, c in zip(program.constvars, program.consts) if not has_numbers(c)]
             self.waiting.append(Printed(functad.program_to_text(program, constants=True), named, True))
@@ -121,6 +128,7 @@ ROUND_TRIPS = RoundTrips()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    ROUND_TRIPS.every = config.getoption("--every-program")
     type(watching).observer = ROUND_TRIPS  # of all threads that have no other
 
 
