@@ -327,7 +327,7 @@ class CustomRuleError(FunctadError, TypeError, ValueError):
 
 
 class BodyError(FunctadError, TypeError):
-    """The body of a loop, its condition, or a branch returned a structure, shape or dtype that does not fit.
+    """The body of a loop, its condition, a branch or a loss takes other arguments, or gives what does not fit.
 
     >>> import functad, functad.numpy as jnp
     >>> functad.lax.scan(lambda total, x: (jnp.ones(2), x), 0., jnp.ones(3))

@@ -110,6 +110,7 @@ _CALLED = {
     "map": "f(x), where several arrays are one tuple",
     "while_loop": "cond_fun(value) and body_fun(value), where several values are one tuple",
     "cond": "true_fun(*operands) or false_fun(*operands) of cond(pred, true_fun, false_fun, *operands)",
+    "fit": "loss(params, batch, key), or loss(params, state, batch, key) where there is a state",
     "switch": "one of switch(index, branches, *operands) with the operands",
 }
 

@@ -18,8 +18,13 @@ from functad.train.evaluating import check_not_empty, evaluated
 from functad.train.runs import Run
 
 
-def check_options(until: Any, patience: Any, monitor: Any, **calls: Any) -> None:
-    """Raise unless these are the number of the last epoch, one of epochs to wait or None, a name, functions or None."""
+def check_options(loss: Any, until: Any, patience: Any, monitor: Any, **calls: Any) -> None:
+    """Raise unless these are a function, the last epoch, one of epochs to wait or None, a name, functions or None."""
+    if not callable(loss):
+        raise ArgumentError(
+            f"fit: loss is a {type(loss).__name__}; it is a function loss(params, batch, key) that gives the mean loss of "
+            "a batch"
+        )
     if not hasattr(until, "__index__"):
         raise ArgumentError(f"fit: until is {until!r}; it is the number of the last epoch, an integer")
     if patience is not None and (not hasattr(patience, "__index__") or patience < 1):

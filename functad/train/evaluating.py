@@ -12,6 +12,7 @@ import numpy as np
 
 from functad import numpy as jnp
 from functad.api import jit
+from functad.api.bodies import explained_call
 from functad.array import Array
 from functad.data import batches
 from functad.errors import ArgumentError
@@ -66,7 +67,9 @@ def evaluated(
     >>> evaluated(lambda w, batch, key: w * batch, 2.0, None, 3.0, None)
     (6.0, {}, None)
     """
-    given = loss(params, batch, key) if state is None else loss(params, state, batch, key)
+    args = (params, batch, key) if state is None else (params, state, batch, key)
+    with explained_call(loss, len(args), "fit"):
+        given = loss(*args)
     if state is None and not isinstance(given, tuple):
         given = (given, {})
     if not isinstance(given, tuple) or len(given) != (2 if state is None else 3) or not _are_metrics(given[1]):

@@ -72,6 +72,7 @@ def fit(
         ArgumentError: no optimizer, fewer items than one batch, a metric that the loss does not give, no items to
             validate with, or a run that stopped within an epoch of other batches or of a loss with other metrics. All
             but the last is found before the first step.
+        BodyError: the loss takes other arguments.
         DataError: the file to resume from is damaged, or of another network or optimizer.
         OSError: the checkpoint cannot be written.
 
@@ -85,7 +86,7 @@ def fit(
     >>> fit(loss, functad.numpy.zeros(2), optim.sgd(0.1), data, **options).params.round(1)
     Array([ 1., -2.], dtype=float32)
     """
-    check_options(until, patience, monitor, on_epoch=on_epoch, on_best=on_best)
+    check_options(loss, until, patience, monitor, on_epoch=on_epoch, on_best=on_best)
     display, checkpoints = Display(until, show_progress), checkpoints_of(checkpoint)
     run = load_run(resume, like=start(params, optimizer, key, state))
     history, sizes = History.resumed(run, monitor), check_data(run, data, batch_size)

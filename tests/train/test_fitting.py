@@ -10,7 +10,7 @@ import pytest
 import functad
 import functad.numpy as jnp
 from functad import io, nn, optim, random
-from functad.errors import ArgumentError, DataError, ShapeError
+from functad.errors import ArgumentError, BodyError, DataError, ShapeError
 from functad.train import Checkpoints, Dataset, Epoch, History, Run, classifier, fit, loop
 
 rng = np.random.default_rng(0)
@@ -143,6 +143,24 @@ def test_what_a_loss_gives_is_said_where_it_is_something_else(given, state, mess
 
     with pytest.raises(ArgumentError, match=message):
         fit(loss, jnp.ones(4), optim.sgd(0.1), X, until=1, batch_size=20, key=random.key(0), state=state)
+
+
+@pytest.mark.parametrize("loss", [lambda: 0.0, lambda w: w.sum(), lambda w, batch, key, more: w.sum()])
+@pytest.mark.parametrize("monitor", ["loss", "accuracy"])
+def test_a_loss_that_takes_other_arguments_is_told_which(loss, monitor):
+    with pytest.raises(BodyError, match=r"fit: <lambda>.* called with 3 arguments.*loss\(params, batch, key\)"):
+        fit(loss, jnp.ones(4), optim.sgd(0.1), X, until=1, monitor=monitor, **{**OPTIONS, "test": None})
+
+
+def test_an_error_within_a_loss_is_its_own():
+    with pytest.raises(TypeError, match="takes 0 positional arguments") as caught:
+        fit(lambda w, batch, key: (lambda: w)(batch), jnp.ones(4), optim.sgd(0.1), X, until=1, **OPTIONS)
+    assert not isinstance(caught.value, BodyError)
+
+
+def test_a_loss_is_a_function():
+    with pytest.raises(ArgumentError, match="fit: loss is a ndarray; it is a function loss"):
+        fit(X, jnp.ones(4), optim.sgd(0.1), X, until=1, **OPTIONS)
 
 
 def test_a_classifier_takes_what_has_inputs_and_labels():
