@@ -63,8 +63,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--share"):
         config.pluginmanager.register(_Share(config), "share")
-    if (config.rootpath / "tests" / "tools" / "round_trips.py").exists():
-        config.pluginmanager.import_plugin("round_trips")
+    # Not in conftest.py files of folders: all of these would be modules of this one's name.
+    for plugin in ("round_trips", "mirrors"):
+        if (config.rootpath / "tests" / "tools" / f"{plugin}.py").exists():
+            config.pluginmanager.import_plugin(plugin)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

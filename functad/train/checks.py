@@ -22,8 +22,8 @@ def check_options(loss: Any, until: Any, patience: Any, monitor: Any, **calls: A
     """Raise unless these are a function, the last epoch, one of epochs to wait or None, a name, functions or None."""
     if not callable(loss):
         raise ArgumentError(
-            f"fit: loss is a {type(loss).__name__}; it is a function loss(params, batch, key) that gives the mean loss of "
-            "a batch"
+            f"fit: loss is a {type(loss).__name__}; it is a function loss(params, batch, key) that gives the mean loss "
+            "of a batch"
         )
     if not hasattr(until, "__index__"):
         raise ArgumentError(f"fit: until is {until!r}; it is the number of the last epoch, an integer")

@@ -12,7 +12,7 @@ import pytest
 
 import functad
 import functad.numpy as jnp
-from functad.api import compilation
+from functad.api import compilation, traced_calls
 from functad.errors import ArgumentError, DTypeError, ShapeError
 
 jit, grad, vmap = functad.jit, functad.grad, functad.vmap
@@ -442,7 +442,7 @@ def test_what_was_traced_goes_with_the_function():
 
 
 def test_signatures_are_forgotten_that_were_not_used_for_long(monkeypatch):
-    monkeypatch.setattr(compilation, "_MOST_ENTRIES", 4)
+    monkeypatch.setattr(traced_calls, "_MOST_ENTRIES", 4)
     monkeypatch.setattr(compilation, "_REMEMBERED", 1)
     traced = []
 

@@ -1,10 +1,13 @@
-"""A local server that answers as mirrors of data sets do, and as broken ones."""
+"""A local server that answers as mirrors of data sets do, and as broken ones; a plugin of pytest, for its fixtures."""
 
 from __future__ import annotations
 
 import hashlib
+import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
 
 from functad.data.download import RemoteFile
 
@@ -71,3 +74,24 @@ class Answers(BaseHTTPRequestHandler):
 
     def log_message(self, format, *args):
         """Keep quiet."""
+
+
+@pytest.fixture
+def server(monkeypatch):
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with Mirrors() as mirrors:
+        thread = threading.Thread(target=mirrors.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield mirrors
+        mirrors.closing.set()
+        mirrors.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def dead_url(monkeypatch):
+    """An address of this machine at which nothing listens."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{bound.getsockname()[1]}"
