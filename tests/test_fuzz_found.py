@@ -504,3 +504,15 @@ def test_what_not_gives_becomes_a_narrow_float_where_kernels_run_as_plain_python
         return [jnp.logical_not(x).astype("float16")]
 
     check(f, [np.array([0, 3], np.int8)], "kernels")
+
+
+def test_what_is_read_piece_by_piece_has_the_shape_of_the_pieces() -> None:
+    def f(x: Any, y: Any) -> list[Any]:
+        def grown(_: Any) -> Any:
+            products = registry["cumprod"]
+            return jnp.resize(tracing.bind(products, jnp.resize(x, (3, 3)), axis=1, reverse=False), (6, 3))
+
+        return [functad.checkpoint(grown)(y)]
+
+    thresholds = {"DEEPEST_INLINE": 2, "SMALLEST_PAIRS": 1, "ELEMENTS_FROM_ONE": 1}
+    check(f, [np.ones((1, 1, 1)), np.ones((1, 1))], "kernels", form="gradient", thresholds=thresholds)

@@ -147,7 +147,7 @@ class Fusion:
         eqn = self.program.eqns[i]
         shape, axes, direction = domain_of(eqn)
         reads = self._reads(i)
-        flat = not (reads.elsewhere or isinstance(eqn.primitive.lower, (Reduction, Running)))
+        flat = not (reads.elsewhere or reads.by_pieces or isinstance(eqn.primitive.lower, (Reduction, Running)))
         unit = Unit("nest", -1, [i], shape=shape, axes=axes, direction=direction, flat=flat, levels={i: PRE})
         unit.reads = set(reads.all)
         unit.weight, unit.pieces, unit.by_pieces = self.inlining.weight_of(eqn), reads.pieces, reads.by_pieces

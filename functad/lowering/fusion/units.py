@@ -33,7 +33,8 @@ class Unit:
     shape: tuple[int, ...] = ()  # of a nest: its domain
     axes: tuple[int, ...] = ()  # of a nest: the reduced axes of the domain
     direction: CarriedAxis | None = None  # of a nest: along which values are carried
-    flat: bool = True  # of a nest: all that it reads lies at its own point, so that the domain's shape does not matter
+    # Of a nest: all that it reads lies at its own point, uncut, so that the domain's shape does not matter.
+    flat: bool = True
     levels: dict[int, int] = field(default_factory=dict)
     reads: set[Var] = field(default_factory=set)
     spread: frozenset[Var] = frozenset()  # of a nest: the large values from few numbers that it computes on its way
