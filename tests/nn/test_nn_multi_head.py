@@ -218,3 +218,18 @@ def test_wrong_arguments(call, error, text):
 def with_cache(cache, context=None):
     layer = nn.MultiHeadAttention(3)
     return layer.apply(layer.init(random.key(0), X), X, cache=cache, context=context)
+
+
+def test_positions_are_those_of_the_papers():
+    steps, features = 300, 8
+    table = np.array(
+        [
+            [(np.cos, np.sin)[d % 2 == 0](p / 10_000 ** ((d - d % 2) / features)) for d in range(features)]
+            for p in range(steps)
+        ]
+    )
+    np.testing.assert_allclose(nn.sinusoidal_positions(steps, features), table, atol=1e-6)
+    x = normal(steps, 2, features)
+    turns = np.exp(1j * np.arange(steps)[:, None] * 10_000.0 ** (-np.arange(features // 2) / (features // 2)))
+    z = (x[..., : features // 2] + 1j * x[..., features // 2 :]) * turns[:, None]
+    np.testing.assert_allclose(nn.rotary_embedding(x), np.concatenate([z.real, z.imag], -1), atol=1e-4)
