@@ -18,10 +18,9 @@ from functad.lowering.nests.nest import (
     PRE,
     Accumulator,
     GatheringStore,
-    IndexLet,
     Load,
     Nest,
-    Statement,
+    moved,
     names_of,
 )
 from functad.lowering.nests.split import cut
@@ -72,14 +71,7 @@ class _Crossed:
         nest, at = self._nest, {self._long: place}
         k = nest.loops.index(self._long)
         loops = [*_symbols(q), *nest.loops[:k], *_symbols(r), *nest.loops[k + 1 :]]
-        statements: list[Statement] = []
-        for s in nest.statements:
-            if isinstance(s, Load):
-                statements.append(replace(s, offset=s.offset.substitute(at)))
-            elif isinstance(s, IndexLet):
-                statements.append(replace(s, value=s.value.substitute(at)))
-            else:
-                statements.append(s)
+        statements = [moved(s, at) for s in nest.statements]
         position = linear([part, *map(_affine, self._columns)], self._shape)
         stores = [replace(s, offset=s.offset.substitute(at)) for s in nest.stores if s.level != ACROSS]
         stores += [GatheringStore(b, position, a.value, PRE, a) for a, b in zip(nest.across, self._buffers)]

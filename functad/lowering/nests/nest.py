@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -109,6 +109,13 @@ class Carried:
 
 
 Statement = Let | Load | IndexLet | Carried
+
+
+def moved(s: Statement, at: dict[Symbol, Affine]) -> Statement:
+    """The statement with indices in place of some loops."""
+    if isinstance(s, Load):
+        return replace(s, offset=s.offset.substitute(at))
+    return replace(s, value=s.value.substitute(at)) if isinstance(s, IndexLet) else s
 
 
 def names_of(s: Statement) -> tuple[str, ...]:

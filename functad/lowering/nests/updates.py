@@ -25,6 +25,7 @@ from functad.lowering.nests.nest import (
     Store,
     Update,
     literal_text,
+    moved,
     names_of,
 )
 from functad.lowering.nests.split import cut
@@ -126,14 +127,7 @@ class _Parts:
     def _at(self, place: Affine, loops: list[Affine], buffer: Buffer, offset: Affine) -> Nest:
         """The nest at some places of its first loop, into a buffer."""
         nest, at = self._nest, {self._long: place}
-        statements: list[Statement] = []
-        for s in nest.statements:
-            if isinstance(s, Load):
-                statements.append(replace(s, offset=s.offset.substitute(at)))
-            elif isinstance(s, IndexLet):
-                statements.append(replace(s, value=s.value.substitute(at)))
-            else:
-                statements.append(s)
+        statements = [moved(s, at) for s in nest.statements]
         symbols = [s for index in loops for s, _ in index.terms]
         update = replace(self._update, buffer=buffer, offset=offset.substitute(at))
         return replace(

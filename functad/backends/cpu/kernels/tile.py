@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from functad import machine_model
 from functad.lowering.nests.affine import Affine, Symbol, loop
-from functad.lowering.nests.nest import PRE, Carried, IndexLet, Let, Load, Nest, Statement, fresh, names_of
+from functad.lowering.nests.nest import PRE, IndexLet, Let, Load, Nest, Statement, fresh, moved, names_of
 
 
 @dataclass(eq=False)
@@ -51,7 +51,7 @@ def _in_squares(nest: Nest, side: int) -> Nest:
     statements: list[Statement] = []
     for s in nest.statements:
         if not isinstance(s, Load) or not _is_movable(s, rows, columns):
-            statements.append(_moved(s, parts))
+            statements.append(moved(s, parts))
             continue
         pitch = s.offset.coefficient(columns)
         square = Square(fresh(f"{s.name}_square", taken), s.buffer, s.offset.substitute(starts), s.level, side, pitch)
@@ -60,14 +60,6 @@ def _in_squares(nest: Nest, side: int) -> Nest:
     loops = [*nest.loops[:-2], *(x.terms[0][0] for x in (*tiles, *within) if x.terms)]
     stores = [replace(s, offset=s.offset.substitute(parts)) for s in nest.stores]
     return Nest(loops, [False] * len(loops), statements, [], stores, nest.eqns, nest.constants)
-
-
-def _moved(s: Statement, parts: dict[Symbol, Affine]) -> Statement:
-    if isinstance(s, Let | Carried):
-        return s
-    if isinstance(s, IndexLet):
-        return IndexLet(s.name, s.value.substitute(parts), s.level)
-    return Load(s.name, s.buffer, s.offset.substitute(parts), s.level)
 
 
 def _runs_across(s: Statement, rows: Symbol, columns: Symbol) -> bool:
