@@ -12,7 +12,7 @@ from functad import machine_model
 from functad.dtypes import compute_dtype, kind_of
 from functad.lowering.memory.buffers import Buffer, new_buffer
 from functad.lowering.nests.affine import Affine, Symbol, linear, loop
-from functad.lowering.nests.nest import POST, PRE, Accumulator, IndexLet, Load, Nest, Store, names_of
+from functad.lowering.nests.nest import POST, PRE, Accumulator, Load, Nest, Store, moved, names_of
 
 
 def split_reduction(nest: Nest, blocks: int = 1) -> list[tuple[str, Nest]]:
@@ -128,15 +128,7 @@ class _SplitNest:
         loops = [*_symbols(q), *nest.loops[:k], *_symbols(r), *_symbols(p), *nest.loops[k + 1 :]]
         inner = {*_symbols(r), *(s for s, is_reduced in zip(nest.loops, nest.reduced) if is_reduced)}
         new = Nest(loops, [s in inner for s in loops], eqns=nest.eqns, constants=nest.constants)
-        for s in nest.statements:
-            if s.level == POST:
-                continue
-            if isinstance(s, Load):
-                new.statements.append(Load(s.name, s.buffer, s.offset.substitute(at), PRE))
-            elif isinstance(s, IndexLet):
-                new.statements.append(IndexLet(s.name, s.value.substitute(at), PRE))
-            else:
-                new.statements.append(s)
+        new.statements = [moved(s, at) for s in nest.statements if s.level != POST]
         new.stores = [Store(s.buffer, s.offset.substitute(at), s.value, PRE) for s in nest.stores if s.level == PRE]
         position = linear([row, *map(_affine, self._kept)], self._shape)
         new.accumulators = list(nest.accumulators)
