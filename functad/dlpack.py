@@ -25,7 +25,7 @@ __all__ = ["from_dlpack", "is_supported_dtype"]
 def is_supported_dtype(dtype: Any) -> bool:
     """Whether arrays of a dtype pass: numbers and truth values of NumPy's own.
 
-    >>> is_supported_dtype(np.float32), is_supported_dtype("datetime64[s]")
+    >>> is_supported_dtype("float32"), is_supported_dtype("datetime64[s]")
     (True, False)
     """
     try:

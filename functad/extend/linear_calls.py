@@ -63,7 +63,7 @@ def linear_call(
 
 
 linear_call_p = Primitive("linear_call")
-linear_call_p.multiple_results = True
+setattr(linear_call_p, "multiple_results", True)  # noqa: B010  (read-only to type checkers)
 linear_call_p.def_impl(lambda *args, call: call(*args))
 linear_call_p.define(lambda *args, call: call(*args), True)
 
