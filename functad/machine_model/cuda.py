@@ -23,9 +23,10 @@ CUDA_PART_TERMS = 1 << 12
 """elements of a reduction, of each thread of a block 32, from which on they are a part that a block gathers. Compared
 on no GPU yet."""
 
-CUDA_CARRIED_STEPS = 1 << 14
-"""steps of a loop along which a value is carried that are one block's work, where there are few such loops. Compared on
-no GPU yet: each block reads the totals of all before it, a thousand of them in 16 million steps."""
+CUDA_CARRIED_ITEMS = 15
+"""steps of a loop along which a value is carried that each thread of a block does at a time, where many blocks share
+such a loop. Compared on no GPU yet: an odd number, as threads then use all banks of shared memory, which has room for
+16 steps of each of them even of complex128."""
 
 CUDA_VECTOR_POINTS = 1 << 20
 """elements from which on a thread computes four neighbours, loaded and stored together. Compared on no GPU yet: four

@@ -164,9 +164,9 @@ def check_long_reductions_keep_all_blocks_busy() -> None:
 
 
 def check_what_is_carried_by_many_blocks() -> None:
-    """As totals of parts and what goes on from them: both ways, all kinds, several loops, a last part that is short."""
-    with changed({"CUDA_CARRIED_STEPS": 8}):
-        for n in (16, 21, 40):
+    """In one pass: both ways, all kinds, several loops, a last part that is short, and more parts than a block reads."""
+    with changed({"CUDA_CARRIED_ITEMS": 2}):
+        for n in (16, 21, 40, 77):
             x = numbers("float32", 2, n).astype(np.float32)
             whole = np.arange(-3, n - 3, dtype=np.int32)
             for fun, args in (
@@ -183,7 +183,7 @@ def check_what_is_carried_by_many_blocks() -> None:
             ):
                 agree(fun, *args)
         kernels = str(functad.jit(jnp.cumsum, backend="cuda").lower(np.ones(40, np.float32)).kernels)
-        assert "def totals_" in kernels and "block: part < 5; thread: i < 40" in kernels, kernels
+        assert "def clear_" in kernels and "block: part < 5; thread: i < 40" in kernels, kernels
 
 
 def check_four_elements_at_a_time() -> None:
