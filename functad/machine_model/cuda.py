@@ -48,6 +48,22 @@ CUDA_SORT_ITEMS = 9
 """elements that each thread of a block merges. Compared on no GPU yet: an odd number, as threads then use all banks of
 shared memory, and about as many as a tile that was sorted has."""
 
+CUDA_RADIX_BITS = 8
+"""bits of a digit by which elements are moved. Compared on no GPU yet: with 256 values about eight elements of a tile
+are moved to places side by side."""
+
+CUDA_RADIX_SPLIT_BITS = 4
+"""bits of a digit by which a block sorts its tile at a time. Compared on no GPU yet: a counter of each value for each
+thread takes 8 KiB of shared memory."""
+
+CUDA_RADIX_ITEMS = 15
+"""elements of a tile for each thread of a block, where shared memory has room for them. Compared on no GPU yet: an odd
+number, as threads then use all banks."""
+
+CUDA_LAUNCH_BYTES = 4 << 20
+"""bytes that a GPU could move in the time in which one more kernel of a graph begins. Compared on no GPU yet: what 3 TB
+a second come to in 1.4 µs."""
+
 CUDA_PIECES = 1024
 """threads for which rules with kernels of their own cut their work, into a few pieces for each: enough to keep all
 threads of a GPU busy, few enough for what each piece keeps in memory. Compared on no GPU yet."""

@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import Any
+from unittest.mock import patch
 
 import cuda_array_checks
 import numpy as np
@@ -27,6 +28,7 @@ import functad
 import functad.numpy as jnp
 from functad import interpreter, lax
 from functad.backends.cuda import executable as cuda_backend
+from functad.backends.cuda import sorting
 from functad.dtypes import as_dtype
 from functad.errors import ArgumentError, FunctadError
 from functad.experimental import io_callback
@@ -279,18 +281,11 @@ def row_of(dtype: str, length: int) -> np.ndarray:
     return values.astype(found.dtype)
 
 
-def check_sorts() -> None:
+def check_sorts_by_merges() -> None:
     """Of all dtypes: rows that lie side by side in a tile, and rows that are made of many, which are merged."""
-    together, narrow = Together(), Together()
-    for dtype in [*SORTED, *(["bfloat16"] if find_spec("ml_dtypes") else [])]:
-        row = row_of(dtype, 29)
-        together.add(f"{dtype}, sorted", lambda x: [jnp.sort(x)], [row])
-        together.add(f"{dtype}, places", lambda x: [jnp.argsort(x, stable=True)], [row])
-        together.add(f"{dtype}, short rows", lambda x: [jnp.sort(x, 0)], [row[:15].reshape(3, 5)])
-    x, k, w = row_of("float32", 29), rng.integers(0, 3, 29).astype(np.int32), rng.normal(size=29)
-    together.add("downwards", lambda x: [jnp.sort(x, descending=True), jnp.argsort(x, descending=True)], [x])
-    for keys in (1, 2, 3):
-        together.add(f"{keys} keys", lambda k, x, w, n=keys: lax.sort((k, x, w, x), num_keys=n), [k, x, w])
+    brain = ["bfloat16"] if find_spec("ml_dtypes") else []
+    together, narrow = sorts_of([*SORTED, *brain], 29), Together()
+    x, w = row_of("float32", 29), rng.normal(size=29)
     wide = (w[:8] > 0).astype(float)
     narrow.add("wide keys", lambda w: lax.sort([w, w, w, -w, jnp.arange(8)], num_keys=4), [wide])
     narrow.add("narrow keys", lambda x: [jnp.argsort(x)], [x])
@@ -298,12 +293,39 @@ def check_sorts() -> None:
         together.add(f"{length} elements", lambda x: [jnp.argsort(x)], [x[:length]])
     for count in (1, 3, 20, 27):
         together.add(f"largest {count}", lambda x, n=count: [*lax.top_k(x, n)], [np.stack([x[:27], -x[:27]])])
-    together.add("empty", lambda x: [jnp.sort(x, 0), jnp.sort(x, 1)], [np.zeros((0, 3), np.float32)])
-    together.add("columns", lambda x: [jnp.sort(x, 1)], [np.stack([x, x[::-1]], 1).reshape(1, 29, 2)])
     with changed({"CUDA_SORT_TILE": 8, "CUDA_SORT_ITEMS": 3}):
-        run(together, signs=True)
+        with patch.object(sorting, "radix_sort", lambda step, threads: []):
+            run(together, signs=True)
     with changed({"CUDA_SHARED_BYTES": 100}):  # no room for as many elements as a block has threads
         run(narrow)
+
+
+def check_sorts_by_digits() -> None:
+    """Digits of one word and of two, whole tiles and parts, several rows, and what is kept of them."""
+    together = sorts_of(["bool", "int8", "uint32", "float32", "float64", "complex64"], 15)
+    x = row_of("float32", 26).reshape(2, 13)
+    together.add("largest", lambda x: [*lax.top_k(x, 5)], [x])
+    for length in (1, 12, 13):
+        together.add(f"{length} elements", lambda x: [jnp.argsort(x)], [x[0, :length]])
+    with changed({"CUDA_RADIX_BITS": 3, "CUDA_RADIX_SPLIT_BITS": 2, "CUDA_RADIX_ITEMS": 3}):
+        with patch.object(sorting, "merge_sort", lambda step, threads: []):
+            run(together, signs=True)
+
+
+def sorts_of(dtypes: Sequence[str], length: int) -> Together:
+    together = Together()
+    for dtype in dtypes:
+        row = row_of(dtype, length)
+        together.add(f"{dtype}, sorted", lambda x: [jnp.sort(x)], [row])
+        together.add(f"{dtype}, places", lambda x: [jnp.argsort(x, stable=True)], [row])
+        together.add(f"{dtype}, short rows", lambda x: [jnp.sort(x, 0)], [row[:15].reshape(3, 5)])
+    x, k, w = row_of("float32", length), rng.integers(0, 3, length).astype(np.int32), rng.normal(size=length)
+    together.add("downwards", lambda x: [jnp.sort(x, descending=True), jnp.argsort(x, descending=True)], [x])
+    for keys in (1, 2, 3):
+        together.add(f"{keys} keys", lambda k, x, w, n=keys: lax.sort((k, x, w, x), num_keys=n), [k, x, w])
+    together.add("empty", lambda x: [jnp.sort(x, 0), jnp.sort(x, 1)], [np.zeros((0, 3), np.float32)])
+    together.add("columns", lambda x: [jnp.sort(x, 1)], [np.stack([x, x[::-1]], 1).reshape(1, length, 2)])
+    return together
 
 
 def check_parts_of_kernels_by_text() -> None:
