@@ -341,6 +341,10 @@ class CudaEmitter:
         if conditions := [*([update.guard] if update.guard else []), *owned]:
             self._line(depth, f"if {' and '.join(conditions)}:")
             depth += 1
+        if update.atomic:
+            array = self.parameters[update.buffer.storage][0]
+            self._line(depth, f"cuda.atomic.{update.kind}({array}, {update.offset.text()}, {update.value})")
+            return
         element = self._element(update.buffer, update.offset)
         after = updated(update, _loaded(update.buffer, element))
         self._line(depth, f"{element} = {_stored(replace(update, value=after))}")

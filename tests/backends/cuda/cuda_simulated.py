@@ -154,6 +154,29 @@ def check_unique_indices_need_no_owners() -> None:
                 assert ("owner_here" not in kernels) is (unique and is_apart), kernels
 
 
+def check_updates_in_any_order() -> None:
+    """Of whole numbers, which come to the same, and of floats where that is asked for; all threads share them."""
+    at, rows = np.array([3, 0, 3, 7, 40, 0], np.int32), np.arange(12).reshape(6, 2)
+
+    def kernels(kind: str, x: np.ndarray, r: np.ndarray) -> str:
+        def put(x: Any, r: Any) -> Any:
+            return getattr(x.at[at], kind)(r)
+
+        with changed({"ELEMENTS_WORTH_THREADS": 1, "CUDA_PIECES": 4}):
+            agree(put, x, r)
+            return str(functad.jit(put, backend="cuda").lower(x, r).kernels)
+
+    for dtype in ("int32", "uint64", "int8", "float32", "float64", "float16"):
+        values = rows.astype(dtype)
+        for kind in ("add", "min", "max", "multiply", "set"):
+            text = kernels(kind, np.full((9, 2), 7, dtype), values - values.dtype.type(kind != "set"))
+            whole = dtype in ("int32", "uint64") and kind in ("add", "min", "max")
+            assert ("cuda.atomic." in text) is whole and ("owner_here" in text) is not whole, text
+            with functad.config.context(cuda_atomics=True):
+                text = kernels(kind, np.full((9, 2), 7, dtype), values)
+            assert ("cuda.atomic." in text) is (whole or "float" in dtype and kind == "add"), text
+
+
 def check_long_reductions_keep_all_blocks_busy() -> None:
     x = numbers("float32", 4, 96).astype(np.float32)
     with changed({"CUDA_PART_TERMS": 8, "CUDA_PIECES": 16}):
