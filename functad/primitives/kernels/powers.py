@@ -14,9 +14,11 @@ import numpy as np
 
 from functad.primitives.kernels.error_free import sum_of
 from functad.primitives.kernels.vector_math import (
+    EXP2,
     at_least,
     at_most,
     exp2_wide,
+    exponent_and_mantissa,
     expm1_tail,
     log2_wide,
     log_parts,
@@ -38,16 +40,60 @@ _ARTANH = (
     *(0.0909090911304029, 0.11111111111070332, 0.142857142857143),
 )
 
+# (ln(1 + r) − r + r²/2) / r³ for −0.1376 ≤ r ≤ 0.1501
+_LN = (0.110373713, -0.129216939, 0.142951757, -0.16661188, 0.199998915, -0.250000209, 0.333333343)
+# c, and −log2(c) in two parts, sums of the first of which with exponents are exact
+_CENTRES = ((1.25, 1.0, 0.75), (-0.322021484375, 0.0, 0.4150390625), (9.33894876e-05, 0.0, -1.563221156e-06))
+_LOG2_E, _LOG2_E_LOW = 1.4426950216293335, 1.9259629911293902e-08
+_SINGLE_ROUNDER = 12582912.0
+
 InTwo = tuple[Any, Any]  # a number, and what it rounds off
 
 
 def pow(k: Any, x: Any, y: Any) -> Any:
     """x^y with the special cases of C99, Annex F."""
+    if x.dtype == _F64:
+        return k.libm("pow", x, y) if k.prefers_libm else _everywhere(k, x, y)
+    usual, exponent = _of_usual_float32(k, x, y)
+    is_normal = k.bits(x) - 0x00800000 < 0x7F000000  # positive, too
+    is_usual = is_normal & (k.absolute(exponent) < 126)
+    return k.rarely(~is_usual, usual, _everywhere, x, y)
+
+
+def _of_usual_float32(k: Any, x: Any, y: Any) -> InTwo:
+    """2^E with E = y log2(x), and E, where x and 2^E are positive normal numbers.
+
+    With x = 2^e m and c near 1 / m, a choice of three, ln(x) = e ln(2) − ln(c) + ln(1 + r), where r = c m − 1 is exact.
+    """
+    strict, base, exponent = k.strictly((x, y))
+    e, m = exponent_and_mantissa(strict, base)
+    which = strict.first_of(m < 0.88, m < 1.15)
+    c, centre, centre_rest = (strict.one_of(which, values, _F32) for values in _CENTRES)
+    r = strict.product_error(c, m, strict.constant(1, _F32))
+    square = r * r
+    near = k.fma(square, k.constant(-0.5, _F32), r)
+    lost = k.fma(square, k.constant(-0.5, _F32), r - near)
+    lost = k.fma(strict.product_error(r, r, square), k.constant(-0.5, _F32), lost)
+    tail = k.fma(r * square, polynomial(k, r, _LN), lost)
+    scale = strict.constant(_LOG2_E, _F32)
+    bits = scale * near
+    rest = strict.product_error(scale, near, bits)
+    rest = k.fma(tail, scale, k.fma(near, k.constant(_LOG2_E_LOW, _F32), rest + centre_rest))
+    total, lost = sum_of(e + centre, bits)
+    high, low = sum_of(total, lost + rest)
+    product = exponent * high
+    rest = k.fma(exponent, low, strict.product_error(exponent, high, product))
+    n = product + _SINGLE_ROUNDER
+    fraction = (product - (n - _SINGLE_ROUNDER)) + rest
+    mantissa = k.fma(fraction, polynomial(k, fraction, EXP2), k.constant(1, _F32))
+    return k.from_bits(k.bits(mantissa) + (k.bits(n) << 23), _F32), product
+
+
+def _everywhere(k: Any, x: Any, y: Any) -> Any:
+    """x^y wherever x and y are."""
     dtype = x.dtype
-    if dtype == _F64 and k.prefers_libm:
-        return k.libm("pow", x, y)
     size = k.absolute(x)
-    magnitude = _of_float64(k, size, y) if dtype == _F64 else _of_float32(k, size, y)
+    magnitude = _of_float64(k, size, y) if dtype == _F64 else _by_float64(k, size, y)
     one = (y == 0) | (x == 1) | ((size == 1) & (k.absolute(y) == np.inf))
     magnitude = k.where(one, k.constant(1, dtype), magnitude)
     half = y * 0.5
@@ -59,8 +105,8 @@ def pow(k: Any, x: Any, y: Any) -> Any:
     return k.where(undefined, k.constant(np.nan, dtype), power)
 
 
-def _of_float32(k: Any, x: Any, y: Any) -> Any:
-    """x^y for x ≥ 0; anything where that is 1 for all x, or for all y."""
+def _by_float64(k: Any, x: Any, y: Any) -> Any:
+    """x^y of float32 for x ≥ 0; anything where that is 1 for all x, or for all y."""
     exponent = k.cast(y, _F64) * log2_wide(k, k.cast(x, _F64))
     return k.cast(exp2_wide(k, exponent), _F32)
 
