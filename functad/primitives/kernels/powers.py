@@ -52,11 +52,12 @@ InTwo = tuple[Any, Any]  # a number, and what it rounds off
 
 def pow(k: Any, x: Any, y: Any) -> Any:
     """x^y with the special cases of C99, Annex F."""
-    if x.dtype == _F64:
-        return k.libm("pow", x, y) if k.prefers_libm else _everywhere(k, x, y)
-    usual, exponent = _of_usual_float32(k, x, y)
-    is_normal = k.bits(x) - 0x00800000 < 0x7F000000  # positive, too
-    is_usual = is_normal & (k.absolute(exponent) < 126)
+    if x.dtype == _F64 and k.prefers_libm:
+        return k.libm("pow", x, y)
+    usual_power, (least, beyond), largest = _USUAL[x.dtype.itemsize]
+    usual, exponent = usual_power(k, x, y)
+    is_normal = k.bits(x) - least < beyond - least  # unsigned: and positive
+    is_usual = is_normal & (k.absolute(exponent) < largest)
     return k.rarely(~is_usual, usual, _everywhere, x, y)
 
 
@@ -111,63 +112,76 @@ def _by_float64(k: Any, x: Any, y: Any) -> Any:
     return k.cast(exp2_wide(k, exponent), _F32)
 
 
+def _of_usual_float64(k: Any, x: Any, y: Any) -> InTwo:
+    """2^E with E = y log2(x), and E, where x and 2^E are positive normal numbers."""
+    strict, base, exponent = k.strictly((x, y))
+    e, m = exponent_and_mantissa(strict, base)
+    high, low = _log2(k, strict, m - 1, e)
+    product = exponent * high
+    n, mantissa = _exp2(k, strict, product, k.fma(exponent, low, strict.product_error(exponent, high, product)))
+    return k.from_bits(k.bits(mantissa) + (k.bits(n) << 52), _F64), product
+
+
 def _of_float64(k: Any, x: Any, y: Any) -> Any:
     """x^y for x ≥ 0; anything where that is 1 for all x, or for all y."""
     strict, base, exponent = k.strictly((x, y))
-    high, low = _log2(strict, base)
+    high, low = _log2(k, strict, *log_parts(strict, base))
+    at_ends = k.where(x == 0, k.constant(-np.inf, _F64), x)
+    inside = (x > 0) & (x < np.inf)
+    high, low = k.where(inside, high, at_ends), k.where(inside, low, k.constant(0, _F64))
     product = exponent * high
     near = at_least(strict, at_most(strict, product, _INFINITE), _ZERO)
-    rest = strict.product_error(exponent, high, near) + exponent * low
-    power = _exp2(k, strict, near, rest)
+    rest = k.fma(exponent, low, strict.product_error(exponent, high, near))
+    n, mantissa = _exp2(k, strict, near, rest)
     infinite, zero = k.constant(np.inf, _F64), k.constant(0, _F64)
-    power = k.where(product >= _INFINITE, infinite, k.where(product <= _ZERO, zero, power))
+    power = k.where(product >= _INFINITE, infinite, k.where(product <= _ZERO, zero, scaled(k, mantissa, n)))
     return k.where(product == product, power, product)
 
 
-def _log2(k: Any, x: Any) -> InTwo:
-    """log2(x) for x ≥ 0, to 2^-66 of itself; `k` is strict. With s = f / (2 + f), ln(1 + f) = 2 artanh(s)."""
-    f, e = log_parts(k, x)
+def _log2(k: Any, strict: Any, f: Any, e: Any) -> InTwo:
+    """e + log2(1 + f), to 2^-66 of itself, for √½ ≤ 1 + f ≤ √2. With s = f / (2 + f), ln(1 + f) = 2 artanh(s)."""
     below = f + 2
     below_rest = f - (below - 2)
     inverse = 1 / below
     s = f * inverse
-    s_rest = (_left_of_quotient(k, f, s, below) - s * below_rest) * inverse
+    s_rest = k.fma(-s, below_rest, -strict.product_error(s, below, f)) * inverse
     z = s * s
-    z_rest = k.product_error(s, s, z) + 2 * s * s_rest
+    z_rest = k.fma(s + s, s_rest, strict.product_error(s, s, z))
     square = z * z
-    square_rest = k.product_error(z, z, square) + 2 * z * z_rest
-    third, third_rest = _times(k, (z, z_rest), _THIRD, _THIRD_LOW)
-    fifth, fifth_rest = _times(k, (square, square_rest), _FIFTH, _FIFTH_LOW)
+    square_rest = k.fma(z + z, z_rest, strict.product_error(z, z, square))
+    third, third_rest = _times(k, strict, (z, z_rest), _THIRD, _THIRD_LOW)
+    fifth, fifth_rest = _times(k, strict, (square, square_rest), _FIFTH, _FIFTH_LOW)
     series, lost = sum_of(third, fifth)
-    series_rest = lost + (third_rest + fifth_rest + square * z * polynomial(k, z, _ARTANH))
+    series_rest = k.fma(square * z, polynomial(k, z, _ARTANH), lost + (third_rest + fifth_rest))
     product = s * series
-    product_rest = k.product_error(s, series, product) + s * series_rest + s_rest * (1 + series)
+    product_rest = k.fma(s_rest, 1 + series, k.fma(s, series_rest, strict.product_error(s, series, product)))
     half, lost = sum_of(s, product)
-    bits, bits_rest = _times(k, (half, lost + product_rest), _TWO_LOG2_E, _TWO_LOG2_E_LOW)
+    bits, bits_rest = _times(k, strict, (half, lost + product_rest), _TWO_LOG2_E, _TWO_LOG2_E_LOW)
     total, lost = sum_of(e, bits)
-    total, lost = sum_of(total, lost + bits_rest)
-    at_ends = k.where(x == 0, k.constant(-np.inf, _F64), x)
-    inside = (x > 0) & (x < np.inf)
-    return k.where(inside, total, at_ends), k.where(inside, lost, k.constant(0, _F64))
+    return sum_of(total, lost + bits_rest)
 
 
-def _exp2(k: Any, strict: Any, x: Any, rest: Any) -> Any:
-    """2^(x + rest)."""
+def _exp2(k: Any, strict: Any, x: Any, rest: Any) -> InTwo:
+    """n, an integer to which the rounder was added, and a number near 1 with 2^(x + rest) = 2^n times that number."""
     n = x + _ROUNDER
     fraction = x - (n - _ROUNDER)
-    r = fraction * _LN2
-    r_rest = strict.product_error(fraction, strict.constant(_LN2, _F64), r) + (fraction * _LN2_LOW + rest * _LN2)
+    r, r_rest = _times(k, strict, (fraction, rest), _LN2, _LN2_LOW)
     total, lost = sum_of(strict.constant(1, _F64), r)
     tail = expm1_tail(k, r)
-    return scaled(k, total + (lost + k.fma(r_rest, total + tail, tail)), n)
+    return n, total + (lost + k.fma(r_rest, total + tail, tail))
 
 
-def _left_of_quotient(k: Any, above: Any, quotient: Any, below: Any) -> Any:
-    """above − quotient · below, exactly, for a quotient that is nearly right."""
-    product = quotient * below
-    return (above - product) - k.product_error(quotient, below, product)
+def _times(k: Any, strict: Any, x: InTwo, high: float, low: float) -> InTwo:
+    """The product of a sum of two float64 and of two constants."""
+    factor = strict.constant(high, _F64)
+    product = factor * x[0]
+    rest = k.fma(x[0], k.constant(low, _F64), strict.product_error(x[0], factor, product))
+    return product, k.fma(x[1], factor, rest)
 
 
-def _times(k: Any, x: InTwo, high: float, low: float) -> InTwo:
-    product = x[0] * high
-    return product, k.product_error(x[0], k.constant(high, _F64), product) + (x[0] * low + x[1] * high)
+# For each format, by its bytes: the usual power, the patterns of the least normal number and of infinity, and up to
+# which exponent of 2 results are normal numbers.
+_USUAL = {
+    4: (_of_usual_float32, (0x00800000, 0x7F800000), 126.0),
+    8: (_of_usual_float64, (0x0010000000000000, 0x7FF0000000000000), 1022.0),
+}
