@@ -102,54 +102,17 @@ def call_arguments(program: Program, names: Sequence[str]) -> None:
 class _Break(NamedTuple):
     flat: str  # what it prints where its group fits on the line
 
+    @property
+    def width(self) -> int:
+        return len(self.flat)
+
 
 class _Group(NamedTuple):
+    """Children on one line, where they fit on it."""
+
     children: tuple[Any, ...]
     indent: int
-
-
-class _Remark(NamedTuple):
-    text: str  # takes no width and ends the line
-
-
-class _Painted(NamedTuple):
-    text: str
-    color: str  # the numbers of an ANSI code
-
-    def __str__(self) -> str:
-        return f"\x1b[{self.color}m{self.text}\x1b[0m" if self.text else ""
-
-
-def _group(*children: Any, indent: int = 0) -> _Group:
-    return _Group(children, indent)
-
-
-def _layout(doc: Any, width: int) -> str:
-    out: list[str] = []
-    column = 0
-    pending_remark = ""
-    stack: list[tuple[Any, int, bool]] = [(doc, 0, False)]
-    while stack:
-        item, indent, flat = stack.pop()
-        if isinstance(item, (str, _Painted)):
-            out.append(str(item))
-            column += len(item if isinstance(item, str) else item.text)
-        elif isinstance(item, _Remark):
-            pending_remark = item.text
-        elif isinstance(item, _Break):
-            if flat:
-                out.append(item.flat)
-                column += len(item.flat)
-            else:
-                out.append(f"{pending_remark}\n" + " " * indent)
-                pending_remark = ""
-                column = indent
-        elif isinstance(item, _Indented):
-            stack.extend((child, indent + item.indent, flat) for child in reversed(item.children))
-        else:
-            flat = flat or _flat_width(item) <= width - column
-            stack.extend((child, indent + item.indent, flat) for child in reversed(item.children))
-    return "".join(out)
+    width: float  # of all on one line
 
 
 class _Indented(NamedTuple):
@@ -157,20 +120,76 @@ class _Indented(NamedTuple):
 
     children: tuple[Any, ...]
     indent: int
+    width: float
+
+
+class _Remark(NamedTuple):
+    text: str  # takes no width and ends the line
+    width: float = float("inf")
+
+
+class _Painted(NamedTuple):
+    text: str
+    color: str  # the numbers of an ANSI code
+
+    @property
+    def width(self) -> int:
+        return len(self.text)
+
+    def __str__(self) -> str:
+        return f"\x1b[{self.color}m{self.text}\x1b[0m" if self.text else ""
+
+
+def _group(*children: Any, indent: int = 0) -> _Group:
+    return _Group(children, indent, _width(children))
+
+
+def _indented(*children: Any, indent: int = 0) -> _Indented:
+    return _Indented(children, indent, _width(children))
 
 
 def _nest(*children: Any) -> _Indented:
-    return _Indented(children, 2)
+    return _indented(*children, indent=2)
 
 
-def _flat_width(doc: Any) -> float:
+def _width(children: Iterable[Any]) -> float:
+    return sum([len(child) if isinstance(child, str) else child.width for child in children])
+
+
+def _layout(doc: Any, width: int) -> str:
+    out: list[str] = []
+    column = 0
+    pending_remark = ""
+    stack: list[tuple[Any, int]] = [(doc, 0)]
+    while stack:
+        item, indent = stack.pop()
+        if isinstance(item, (str, _Painted)):
+            out.append(str(item))
+            column += len(item) if isinstance(item, str) else item.width
+        elif isinstance(item, _Remark):
+            pending_remark = item.text
+        elif isinstance(item, _Break):
+            out.append(f"{pending_remark}\n" + " " * indent)
+            pending_remark = ""
+            column = indent
+        elif isinstance(item, _Group) and item.width <= width - column:
+            out += _flat(item)
+            column += int(item.width)
+        else:
+            indent += item.indent
+            stack += [(child, indent) for child in reversed(item.children)]
+    return "".join(out)
+
+
+def _flat(doc: Any) -> Iterator[str]:
+    """What is printed of something that fits on the line."""
     if isinstance(doc, (str, _Painted)):
-        return len(doc if isinstance(doc, str) else doc.text)
-    if isinstance(doc, _Break):
-        return len(doc.flat)
-    if isinstance(doc, _Remark):
-        return float("inf")
-    return sum(_flat_width(child) for child in doc.children)
+        yield str(doc)
+    elif isinstance(doc, _Break):
+        yield doc.flat
+    else:
+        for child in doc.children:
+            yield from (child,) if isinstance(child, str) else _flat(child)
 
 
 def _join(separator: Sequence[Any], docs: Iterable[Any]) -> Iterator[Any]:
@@ -217,7 +236,7 @@ class _Printer:
         for program, name in self.shared.items():
             parts += [f"let {name} = ", self.skeleton(program), " in", _Break(" ")]
         parts.append(self.skeleton(self.program))
-        return _layout(_Indented(tuple(parts), 0), self.width)
+        return _layout(_indented(*parts), self.width)
 
     def only_equation(self) -> str:
         self.binders(self.program.invars)
@@ -265,13 +284,13 @@ class _Printer:
         self.bound.update(variables)
         typed = [self.typed(name, v.aval.str_short()) for name, v in zip(names, variables)]
         if values:
-            typed = [_Indented((t, *_constant(value)), 0) for t, value in zip(typed, values)]
+            typed = [_indented(t, *_constant(value)) for t, value in zip(typed, values)]
         return _group(*_join([_group(_Break(" "))], typed), indent=2)
 
     def typed(self, text: str, kind: str) -> Any:
         if not self.use_color:
             return f"{text}:{kind}"
-        return _Indented((text, _Painted(f":{kind}", _DIM)), 0)
+        return _indented(text, _Painted(f":{kind}", _DIM))
 
     def eqn(self, eqn: Eqn) -> _Indented:
         names = sorted(eqn.params, key=lambda n: (n != "name", n))
@@ -292,12 +311,12 @@ class _Printer:
         remark = [_Remark(str(self.paint(f"  # {'; '.join(said)}", _REMARK)))] if said else []
         equals, name = (" = " if eqn.outvars else ""), self.paint(eqn.primitive.name, _PRIMITIVE)
         self.names.update(elsewhere)
-        return _Indented((left, equals, name, params, " ", operands, *remark), 0)
+        return _indented(left, equals, name, params, " ", operands, *remark)
 
     def params(self, pairs: Sequence[tuple[str, Any]], breaks: bool) -> Any:
         if not breaks:
             return f"[{' '.join(f'{key}={value}' for key, value in pairs)}]"
-        printed = [_Indented((f"{key}=", self.value(value)), 0) for key, value in pairs]
+        printed = [_indented(f"{key}=", self.value(value)) for key, value in pairs]
         return _group(_nest("[", _Break(""), *_join([_Break(" ")], printed)), _Break(""), "]")
 
     def value(self, value: Any) -> Any:

@@ -144,6 +144,8 @@ class _Reader:
         raise ProgramError(f"line {number}: {problem}\n    {line}\n    {' ' * (at - start)}^")
 
     def skip_space(self) -> None:
+        if "#" < self.text[self.at : self.at + 1] < "\x7f":  # for speed: it is neither space nor a comment
+            return
         found = _SPACE.match(self.text, self.at)
         assert found is not None
         self.at = found.end()
