@@ -13,6 +13,7 @@ Raises:
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
@@ -355,12 +356,18 @@ class _Printer:
                 self.names[inner] = self.name(outer)
 
 
+_PLAIN = re.compile(r"<?[\w.]+>?")
 _ON_ONE_LINE = ("dot_general", "conv_general_dilated")
 
 
 def _shown(eqn: Eqn, name: str) -> Any:
-    """A parameter as it is printed: JAX writes axes of `dot_general` as lists; those of convolutions are letters."""
+    """A parameter as it is printed: JAX writes axes of `dot_general` as lists; those of convolutions are letters.
+
+    Names that users give are quoted where they could not be told from what follows.
+    """
     value = eqn.params[name]
+    if name == "name" and isinstance(value, str) and not _PLAIN.fullmatch(value):
+        return repr(value)
     if name == "dimension_numbers" and eqn.primitive.name == "dot_general":
         return tuple(tuple(list(axes) for axes in pair) for pair in value)
     if name == "dimension_numbers" and eqn.primitive.name == "conv_general_dilated":
@@ -466,7 +473,7 @@ def _shared_programs(program: Program) -> dict[Program, str]:
                 uses[inner] += 1
                 if uses[inner] == 1:
                     visit(inner)
-                    suggested[inner] = str(eqn.params.get("name", "jaxpr")).strip("<>")
+                    suggested[inner] = _as_variable(str(eqn.params.get("name", "jaxpr")))
 
     visit(program)
     taken: Counter[str] = Counter()
@@ -476,6 +483,12 @@ def _shared_programs(program: Program) -> dict[Program, str]:
             shared[inner] = f"{base}{taken[base]}" if taken[base] else base
             taken[base] += 1
     return shared
+
+
+def _as_variable(name: str) -> str:
+    """What a function is called, as a name that can be read: a user may give functions any."""
+    name = name.strip("<>")
+    return name if name.isidentifier() else "".join(c if f"_{c}".isidentifier() else "_" for c in f"_{name}")
 
 
 set_formatter(program_to_text, equation_to_text)

@@ -397,7 +397,7 @@ class _Reader:
         while not self.takes("]"):
             key = self.match(_KEY, "a parameter such as `axes=(0,)`, or `]`,")[1]
             at = self.at
-            value = self.raw() if key == "name" else self.value(found.get("name", "jaxpr"))
+            value = self.name() if key == "name" else self.value(found.get("name", "jaxpr"))
             if primitive == "conv_general_dilated" and key == "dimension_numbers" and isinstance(value, tuple):
                 value = self.made(_axes_of_letters, at, value)
             found[key] = self.made(_NUMBERED[key], at, value) if key in _NUMBERED else value
@@ -423,10 +423,15 @@ class _Reader:
             self.fail("a value is expected here")
         return self.word(text)
 
+    def name(self) -> str:
+        """What a user has called something: a word, or text in quotation marks."""
+        at, text = self.at, self.raw()
+        return str(self.made(ast.literal_eval, at, text)) if text[:1] in ("'", '"') else text
+
     def made(self, kind: Callable[..., Any], at: int, *args: Any, **fields: Any) -> Any:
         try:
             return kind(*args, **fields)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, SyntaxError) as error:
             self.fail(str(error), at)
 
     def fields(self) -> dict[str, Any]:
