@@ -164,9 +164,12 @@ def _layout(doc: Any, width: int) -> str:
     stack: list[tuple[Any, int]] = [(doc, 0)]
     while stack:
         item, indent = stack.pop()
-        if isinstance(item, (str, _Painted)):
+        if isinstance(item, str):
+            out.append(item)
+            column += len(item)
+        elif isinstance(item, _Painted):
             out.append(str(item))
-            column += len(item) if isinstance(item, str) else item.width
+            column += item.width
         elif isinstance(item, _Remark):
             pending_remark = item.text
         elif isinstance(item, _Break):
@@ -184,13 +187,23 @@ def _layout(doc: Any, width: int) -> str:
 
 def _flat(doc: Any) -> Iterator[str]:
     """What is printed of something that fits on the line."""
-    if isinstance(doc, (str, _Painted)):
+    if isinstance(doc, _Painted):
         yield str(doc)
     elif isinstance(doc, _Break):
         yield doc.flat
     else:
         for child in doc.children:
             yield from (child,) if isinstance(child, str) else _flat(child)
+
+
+_SPACE = _group(_Break(" "))  # a line ends there only where what follows does not fit on it
+
+
+def _words(docs: Sequence[Any], space: Any = _SPACE) -> Any:
+    """Docs with spaces between them; further lines begin further to the right."""
+    if len(docs) == 1 and isinstance(docs[0], str):
+        return docs[0]
+    return _group(*_join([space], docs), indent=2)
 
 
 def _join(separator: Sequence[Any], docs: Iterable[Any]) -> Iterator[Any]:
@@ -252,7 +265,7 @@ class _Printer:
         constvars = self.binders(program.constvars, program.consts if self.constants else ())
         invars = self.binders(program.invars)
         eqns = [self.eqn(e) for e in program.eqns]
-        outs = _group(*_join([",", _group(_Break(" "))], [self.atom(v) for v in program.outvars]), indent=2)
+        outs = _group(*_join([",", _SPACE], [self.atom(v) for v in program.outvars]), indent=2)
         closing = ",)" if len(program.outvars) == 1 else ")"
         self.names.update(elsewhere)
         return _group(
@@ -280,13 +293,13 @@ class _Printer:
         self.bound.difference_update(elsewhere)
         return elsewhere
 
-    def binders(self, variables: Sequence[Var], values: Sequence[Any] = ()) -> _Group:
+    def binders(self, variables: Sequence[Var], values: Sequence[Any] = ()) -> Any:
         names = [self.name(v) for v in variables]  # all at once, before anything else is named
         self.bound.update(variables)
         typed = [self.typed(name, v.aval.str_short()) for name, v in zip(names, variables)]
         if values:
             typed = [_indented(t, *_constant(value)) for t, value in zip(typed, values)]
-        return _group(*_join([_group(_Break(" "))], typed), indent=2)
+        return _words(typed)
 
     def typed(self, text: str, kind: str) -> Any:
         if not self.use_color:
@@ -306,8 +319,7 @@ class _Printer:
         shown = [(n, _shown(eqn, n)) for n in names if not _is_redundant(eqn, n)]
         breaks = eqn.primitive.name not in _ON_ONE_LINE
         params = self.params(shown, breaks) if shown else ""
-        space = [_group(_Break(" "))] if breaks else [" "]
-        operands = _group(*_join(space, [self.atom(v) for v in eqn.invars]), indent=2)
+        operands = _words([self.atom(v) for v in eqn.invars], _SPACE if breaks else " ")
         said = [text for remark in self.remarks if (text := remark(eqn))]
         remark = [_Remark(str(self.paint(f"  # {'; '.join(said)}", _REMARK)))] if said else []
         equals, name = (" = " if eqn.outvars else ""), self.paint(eqn.primitive.name, _PRIMITIVE)
@@ -421,7 +433,7 @@ def _constant(value: Any) -> Iterator[Any]:
 def _numbers(array: np.ndarray) -> Any:
     if array.ndim == 0:
         return literal_text(array[()])
-    return _group("[", *_join([",", _group(_Break(" "))], map(_numbers, array)), "]", indent=2)
+    return _group("[", *_join([",", _SPACE], map(_numbers, array)), "]", indent=2)
 
 
 def literal_text(value: Any) -> str:
