@@ -6,7 +6,6 @@ Knows pytrees and format strings; the equation and its rules are in `functad.pri
 from __future__ import annotations
 
 import builtins
-import logging
 import string
 from collections.abc import Callable
 from functools import partial
@@ -19,6 +18,7 @@ from functad.api.callbacks import flat_callback
 from functad.array import Array, KeyArray
 from functad.errors import ArgumentError
 from functad.primitives.callback import debug_callback
+from functad.system.once import imported
 
 
 def callback(
@@ -126,11 +126,12 @@ def log(
     Array(1., dtype=float32, weak_type=True)
     """
     if fmt is None:
-        return partial(_say, "log", _logger.info, bool(ordered), skip_format_check)
-    return _say("log", _logger.info, bool(ordered), skip_format_check, fmt, *args, **kwargs)
+        return partial(_say, "log", _log, bool(ordered), skip_format_check)
+    return _say("log", _log, bool(ordered), skip_format_check, fmt, *args, **kwargs)
 
 
-_logger = logging.getLogger("functad.debug")
+def _log(text: str) -> None:
+    imported("logging").getLogger("functad.debug").info(text)
 
 
 def _say(
