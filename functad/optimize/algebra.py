@@ -72,7 +72,10 @@ def negated_twice(eqn: Eqn, view: View) -> Atom | None:
 
 
 def known_case(eqn: Eqn, view: View) -> Atom | None:
+    """The case that is chosen, or the only one."""
     which, *cases = eqn.invars
+    if all(case is cases[0] for case in cases):
+        return cases[0]
     return cases[min(max(int(which.value), 0), len(cases) - 1)] if isinstance(which, Literal) else None
 
 
