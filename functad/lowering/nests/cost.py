@@ -26,10 +26,15 @@ class Work(NamedTuple):
     one_by_one: bool
 
 
+def calls_in(s: Let) -> int:
+    """How many functions such as `exp` a statement calls."""
+    return 0 if s.eqn is None else functions_in(s.eqn)
+
+
 def work_of(nest: Nest) -> Work:
     """The work of a nest if nothing that it reads were in a cache."""
     lets = [s for s in nest.statements if isinstance(s, Let)]
-    calls = sum(functions_in(s.eqn) for s in lets if s.eqn is not None)
+    calls = sum(map(calls_in, lets))
     simple = len(lets) + len(nest.accumulators) + len(nest.carries)
     nbytes, scattered = 0.0, nest.update.buffer if nest.update is not None else None
     for buffer, offset, _ in nest.accesses():

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from functad.lowering.nests.affine import Affine, Symbol
-from functad.lowering.nests.cost import functions_in
+from functad.lowering.nests.cost import calls_in
 from functad.lowering.nests.nest import Carried, Let, Load, Nest, Statement, Store, names_of, uses_of
 
 
@@ -54,7 +54,7 @@ def phases_of(nest: Nest, along: Symbol, moving: set[str]) -> list[Phase] | None
             if not moving.isdisjoint(names_of(s)) and not needed.isdisjoint(names_of(s)):
                 statements.insert(0, s)
                 needed.update(() if isinstance(s, Carried) else uses_of(s))  # what has been carried lies in memory
-        functions = {s for s in statements if isinstance(s, Let) and functions_in(s.text)}
+        functions = {s for s in statements if isinstance(s, Let) and calls_in(s)}
         if functions & called:
             return None
         called |= functions
