@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from functad.dtypes import finfo, kind_of
-from functad.ir import Atom, Eqn, Literal, Program, Var
+from functad.ir import Atom, Eqn, Literal, Program, Var, definitions
 from functad.lowering.nests.affine import Affine
 from functad.lowering_rules import Indexed
 from functad.primitives.arithmetic import add_p, mul_p, neg_p, sub_p
@@ -52,7 +52,7 @@ class _Finder:
     def __init__(self, program: Program, uses: Mapping[Var, Sequence[int]], outputs: Set[Var]) -> None:
         self.eqns, self.uses, self.outputs = program.eqns, uses, outputs
         self.external = {*program.invars, *program.constvars}
-        self.producer = {v: e for e in program.eqns for v in e.outvars}
+        self.definitions = definitions(program)
         self.found: dict[int, Product] = {}
         self.taken: set[int] = set()
 
@@ -60,7 +60,8 @@ class _Finder:
         for i in range(len(self.eqns) - 1, -1, -1):
             eqn = self.eqns[i]
             if eqn.primitive is dot_general_p and _is_blas(eqn):
-                product = Product([i], *eqn.invars, eqn.params["dimension_numbers"], eqn.outvars[0])
+                lhs, rhs = eqn.invars
+                product = Product([i], lhs, rhs, eqn.params["dimension_numbers"], eqn.outvars[0])
                 self._take_in(product)
                 self.taken.update(product.members)
                 self.found[product.members[-1]] = product
@@ -94,7 +95,7 @@ class _Finder:
         product.members += members
         j = self._only_user(product.out)
         if j is not None and j not in self.taken:
-            _take_sum(product, self.eqns[j], j, self.producer)
+            _take_sum(product, self.eqns[j], j, self.definitions)
 
     def _distribute(self, last: Product, by_result: dict[Var, Product]) -> None:
         """`p − c·(A₁B₁ + A₂B₂ + …)` becomes products that are added to `p` one by one: no sum, no pass to update `p`.
@@ -162,14 +163,14 @@ def _can_scale(factor: float, so_far: float, dtype: np.dtype) -> bool:
     return bool(abs(factor) <= 1.0 and finfo(dtype).tiny <= abs(factor * so_far))
 
 
-def _take_sum(product: Product, eqn: Eqn, position: int, producer: dict[Var, Eqn]) -> None:
+def _take_sum(product: Product, eqn: Eqn, position: int, known: Mapping[Atom, Eqn]) -> None:
     if eqn.primitive not in (add_p, add_any_p, sub_p):
         return
     is_first = eqn.invars[0] is product.out
     other = eqn.invars[1] if is_first else eqn.invars[0]
     if not isinstance(other, Var) or other is product.out or other.aval.shape != product.out.aval.shape:
         return
-    origin = producer.get(other)
+    origin = known.get(other)
     if origin is not None and isinstance(origin.primitive.lower, Indexed):
         return  # a bias, say: adding it belongs with what follows
     product.start, product.start_factor = other, 1.0
