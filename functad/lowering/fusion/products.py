@@ -45,10 +45,10 @@ def find_products(program: Program, uses: Mapping[Var, Sequence[int]], outputs: 
 
     uses: the positions of the equations that read each variable. outputs: the variables that are results.
     """
-    return _Finder(program, uses, outputs).run()
+    return _ProductFinder(program, uses, outputs).run()
 
 
-class _Finder:
+class _ProductFinder:
     def __init__(self, program: Program, uses: Mapping[Var, Sequence[int]], outputs: Set[Var]) -> None:
         self.eqns, self.uses, self.outputs = program.eqns, uses, outputs
         self.external = {*program.invars, *program.constvars}
