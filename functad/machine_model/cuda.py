@@ -3,8 +3,9 @@
 CUDA_THREADS = 128
 """threads of a block. Compared on no GPU yet: the usual size."""
 
-CUDA_MOST_BLOCKS = 4096
-"""blocks of a launch; each does more than one piece of work then. Compared on no GPU yet."""
+CUDA_BLOCKS_OF_CORE = 32
+"""blocks of a launch for each multiprocessor at most; each does more than one piece of work then. Compared on no GPU
+yet: twice as many as it runs at a time."""
 
 CUDA_TILE = 16
 """rows and columns of a tile in shared memory. Compared on no GPU yet: 256 threads for each."""

@@ -32,8 +32,8 @@ from functad.lowering.nests.nest import (
 from functad.lowering.nests.split import cut
 from functad.primitives.loops.text import cast, combined
 
-
 AtomicUpdates = Callable[[str, np.dtype], bool]
+"""Which updates, by kind and dtype, several threads may do at one place at a time."""
 
 
 def shared_updates(

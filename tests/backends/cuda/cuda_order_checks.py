@@ -96,6 +96,33 @@ def check_what_is_carried_by_many_blocks() -> None:
 
 
 # What is equal, or has no order of its own, and what lies at the ends of the order.
+def check_long_rows() -> None:
+    """What many blocks share, compared with NumPy: of a million elements on a GPU; the same each time."""
+    is_small = functad.devices("cuda")[0].driver.is_simulated
+    n = 60 if is_small else 1 << 20
+    x, whole = rng.normal(size=n).round(2).astype(np.float32), rng.integers(-9, 9, n).astype(np.int32)
+    places = rng.integers(0, n, n).astype(np.int32)
+    fun = functad.jit(
+        lambda x, w, p: (
+            jnp.sort(x), jnp.argsort(w, stable=True), jnp.sort(x[: n // 8].astype(jnp.float64)), jnp.cumsum(w),
+            jnp.cumsum(x), lax.cummax(x, reverse=True), jnp.zeros(n, jnp.int32).at[p].add(w),
+        ),
+        backend="cuda",
+    )  # fmt: skip
+    tiny = {"CUDA_CARRIED_ITEMS": 2, "CUDA_RADIX_BITS": 4, "CUDA_RADIX_ITEMS": 3, "CUDA_SORT_TILE": 8}
+    with changed(tiny if is_small else {}), functad.config.context(enable_x64=True):
+        got, again = ([np.asarray(a) for a in fun(x, whole, places)] for _ in range(2))
+    counts = np.zeros(n, np.int32)
+    np.add.at(counts, places, whole)
+    expected = [
+        np.sort(x), np.argsort(whole, kind="stable"), np.sort(x[: n // 8].astype(np.float64)), np.cumsum(whole),
+        np.cumsum(x.astype(np.float64)), np.maximum.accumulate(x[::-1])[::-1], counts,
+    ]  # fmt: skip
+    for k, (e, g, h) in enumerate(zip(expected, got, again, strict=True)):
+        assert np.array_equal(g, h), f"result {k} differs from call to call"
+        assert np.array_equal(e, g) if k != 4 else np.allclose(e, g, atol=1e-3 * n**0.5), f"result {k}"
+
+
 EDGES = [np.nan, 0.0, -0.0, 1.0, -np.inf, -0.0, 0.0, np.inf, 1.0, -np.nan, 2.0, -1.0]
 SORTED = "bool int8 uint8 int16 int32 uint32 int64 uint64 float16 float32 float64 complex64 complex128".split()
 
