@@ -49,6 +49,10 @@ CUDA_SORT_ITEMS = 9
 """elements that each thread of a block merges. Compared on no GPU yet: an odd number, as threads then use all banks of
 shared memory, and about as many as a tile that was sorted has."""
 
+CUDA_SORTED_UPDATES = 1 << 12
+"""updates of one array from which on they are sorted by the rows that they go to, where their order matters. Compared on
+no GPU yet: below, threads that own parts of the array look at all of them in less time than a sort begins."""
+
 CUDA_RADIX_BITS = 8
 """bits of a digit by which elements are moved. Compared on no GPU yet: with 256 values about eight elements of a tile
 are moved to places side by side."""

@@ -96,6 +96,23 @@ def check_what_is_carried_by_many_blocks() -> None:
 
 
 # What is equal, or has no order of its own, and what lies at the ends of the order.
+def check_updates_that_are_sorted() -> None:
+    """In their order by row, of all kinds, with what is computed in the nest, out of bounds, and in a loop."""
+    x, rows = numbers("float32", 6, 3).astype(np.float32), numbers("float32", 8, 3).astype(np.float32)
+    at, pairs = np.array([3, 0, 3, 5, 40, 0, -1, 3], np.int32), np.array([[0, 1], [5, 2], [0, 1], [9, 0]], np.int32)
+    with changed({"CUDA_SORTED_UPDATES": 2, "CUDA_SORT_TILE": 4, "CUDA_SORT_ITEMS": 1}):
+        for kind in ("add", "multiply", "min", "set"):
+            agree(lambda x, r, k=kind: getattr(x.at[at], k)(jnp.sin(r) * 2), x, rows)
+            agree(lambda x, r, k=kind: getattr(x[:, 0].at[at], k)(r[:, 1]), x, rows)
+        agree(lambda x, r: x.at[pairs[:, 0], pairs[:, 1]].add(r[:4, 0], mode="clip"), x, rows)
+        agree(lambda x, r: x.astype(jnp.float16).at[at].add(r), x, rows)
+        agree(lambda x, r: x.at[at.reshape(2, 4)].add(r.reshape(2, 4, 3)), x, rows)
+        agree(functad.grad(lambda x, r: (x[at] * r).sum()), x, rows)
+        agree(lambda x, r: lax.fori_loop(0, 3, lambda k, c: c.at[at].add(r * 0.5), x), x, rows)
+        kernels = str(functad.jit(lambda x, r: x.at[at].add(r), backend="cuda").lower(x, rows).kernels)
+        assert "row_here" in kernels and "sort_tiles" in kernels and "owner_here" not in kernels, kernels
+
+
 def check_long_rows() -> None:
     """What many blocks share, compared with NumPy: of a million elements on a GPU; the same each time."""
     is_small = functad.devices("cuda")[0].driver.is_simulated
@@ -106,17 +123,27 @@ def check_long_rows() -> None:
         lambda x, w, p: (
             jnp.sort(x), jnp.argsort(w, stable=True), jnp.sort(x[: n // 8].astype(jnp.float64)), jnp.cumsum(w),
             jnp.cumsum(x), lax.cummax(x, reverse=True), jnp.zeros(n, jnp.int32).at[p].add(w),
+            jnp.zeros(n, jnp.float32).at[p].set(x), jnp.zeros(n, jnp.float32).at[p].add(w.astype(jnp.float32)),
         ),
         backend="cuda",
     )  # fmt: skip
-    tiny = {"CUDA_CARRIED_ITEMS": 2, "CUDA_RADIX_BITS": 4, "CUDA_RADIX_ITEMS": 3, "CUDA_SORT_TILE": 8}
+    tiny = {
+        "CUDA_SORTED_UPDATES": 2,
+        "CUDA_CARRIED_ITEMS": 2,
+        "CUDA_RADIX_BITS": 4,
+        "CUDA_RADIX_ITEMS": 3,
+        "CUDA_SORT_TILE": 8,
+    }
     with changed(tiny if is_small else {}), functad.config.context(enable_x64=True):
         got, again = ([np.asarray(a) for a in fun(x, whole, places)] for _ in range(2))
     counts = np.zeros(n, np.int32)
     np.add.at(counts, places, whole)
+    last = np.zeros(n, np.float32)
+    last[places] = x
     expected = [
         np.sort(x), np.argsort(whole, kind="stable"), np.sort(x[: n // 8].astype(np.float64)), np.cumsum(whole),
         np.cumsum(x.astype(np.float64)), np.maximum.accumulate(x[::-1])[::-1], counts,
+        last, counts.astype(np.float32),
     ]  # fmt: skip
     for k, (e, g, h) in enumerate(zip(expected, got, again, strict=True)):
         assert np.array_equal(g, h), f"result {k} differs from call to call"
