@@ -129,6 +129,7 @@ class Target:
         self._name = name
         self.threads_hint = writer.machine.threads
         self.on_device = writer.machine.on_device
+        self._scratch = 0
         self.source = eqn.source
 
     def kernel(
@@ -156,7 +157,8 @@ class Target:
         self._writer.steps.append(step)
 
     def scratch(self, shape: Sequence[int], dtype: Any) -> Buffer:
-        return new_buffer(f"scratch_{self._name}", shape, np.dtype(dtype))
+        self._scratch += 1
+        return new_buffer(f"scratch{self._scratch}_{self._name}", shape, np.dtype(dtype))
 
     def blas(self, dtype: Any, places: bool = False) -> Buffer:
         """The handle of matrix products of a dtype, or of products of places."""

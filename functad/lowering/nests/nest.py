@@ -127,6 +127,15 @@ def names_of(s: Statement) -> tuple[str, ...]:
     return s.names if isinstance(s, Let) else (s.name,)
 
 
+def uses_of(s: Statement) -> set[str]:
+    """The names that a statement needs."""
+    if isinstance(s, Let):
+        return set(s.operands)
+    if isinstance(s, Carried):
+        return {s.value}
+    return {x.name for x in (s.offset if isinstance(s, Load) else s.value).symbols()}
+
+
 def fresh(wanted: str, taken: set[str]) -> str:
     """A name that is not taken, and is from now on."""
     name, number = wanted, 2
