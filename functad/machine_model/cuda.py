@@ -50,8 +50,8 @@ CUDA_SORT_ITEMS = 9
 shared memory, and about as many as a tile that was sorted has."""
 
 CUDA_SORTED_UPDATES = 1 << 12
-"""updates of one array from which on they are sorted by the rows that they go to, where their order matters. Compared on
-no GPU yet: below, threads that own parts of the array look at all of them in less time than a sort begins."""
+"""updates of an array from which on they are sorted by the rows that they go to, where their order matters. Compared on
+no GPU yet: of fewer, threads that own parts of the array look at all in less time than a sort takes to begin."""
 
 CUDA_RADIX_BITS = 8
 """bits of a digit by which elements are moved. Compared on no GPU yet: with 256 values about eight elements of a tile

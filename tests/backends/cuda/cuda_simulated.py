@@ -55,6 +55,8 @@ def check_random_programs(first: int) -> str:
             {
                 **drawn(choose),
                 "CUDA_SMALL_STEP": choose.choice([0.0, 200.0, 1e9]),
+                "CUDA_SORTED_UPDATES": choose.choice([1, 4096]),
+                "CUDA_CARRIED_ITEMS": choose.choice([1, 15]),
                 "CUDA_FEWEST_ROWS": choose.choice([1, 128]),
             }
         ):
