@@ -45,11 +45,11 @@ def emit_parted(nest: Nest, name: str, threads: int) -> tuple[CudaKernel, CudaKe
     marks = new_buffer(f"marks_{name}", (1 + places,), np.dtype(np.int32))
     kept = np.dtype(np.float32) if is_narrow_float(c.dtype) else c.dtype
     totals = new_buffer(f"totals_{name}", (places,), kept)
-    cut = _Cut(items, items * threads, parts, groups)
+    cut = _CarriedParts(items, items * threads, parts, groups)
     return clearing(marks), _PartedEmitter(nest, mapping, cut, marks, totals).parted()
 
 
-class _Cut(NamedTuple):
+class _CarriedParts(NamedTuple):
     """How a loop is cut. items: steps of a thread. steps: of a part. parts: of a loop. groups: of parts."""
 
     items: int
@@ -65,7 +65,7 @@ def clearing(buffer: Buffer) -> CudaKernel:
 
 
 class _PartedEmitter(CudaEmitter):
-    def __init__(self, nest: Nest, mapping: LoopMapping, cut: _Cut, marks: Buffer, totals: Buffer) -> None:
+    def __init__(self, nest: Nest, mapping: LoopMapping, cut: _CarriedParts, marks: Buffer, totals: Buffer) -> None:
         taken = {name for s in nest.statements for name in names_of(s)} | {s.name for s in nest.loops}
         taken |= {*nest.constants, *_OWN_NAMES}
         self.cut = cut

@@ -136,13 +136,13 @@ def sorted_updates(nest: Nest, atomic: AtomicUpdates) -> SortedUpdates | None:
         new_buffer(f"{n}_{update.buffer.name}", (count,), kind) for n in ("rows", "sorted", "updates")
     )
     number, key = fresh("row_of_result", taken), fresh("key", taken)
-    text, operands = f"i32({number})", (number,)
+    text, operands = f"i32({number})", [number]
     if update.guard:
-        text, operands = f"where({update.guard}, i32({number}), i32({end}))", (update.guard, number)
+        text, operands = f"where({update.guard}, {text}, i32({end}))", [update.guard, number]
     numbers = Nest(
         ordered,
         [False] * len(ordered),
-        statements=[*needed, IndexLet(number, first // row, PRE), Let((key,), text, operands, PRE, None)],
+        statements=[*needed, IndexLet(number, first // row, PRE), Let((key,), text, tuple(operands), PRE, None)],
         stores=[Store(rows, linear([Affine(0, [(s, 1)]) for s in ordered], [s.extent for s in ordered]), key, PRE)],
         eqns=nest.eqns,
         constants=nest.constants,
