@@ -189,8 +189,8 @@ class _CpuEmitter:
 
     def _carry_along(self, carried: Symbol, base: int) -> None:
         """The totals in registers: blocks of a row in phases, or, of short rows, one step after another."""
-        phases = None
-        if carried.extent >= machine_model.FLOATS_OF_VECTOR and all(kind_of(c.dtype) in "iuf" for c in self.nest.carries):
+        phases, are_real = None, all(kind_of(c.dtype) != "c" for c in self.nest.carries)
+        if are_real and carried.extent >= machine_model.FLOATS_OF_VECTOR:
             moving = {name for name, depth in self.depth_of.items() if depth == base + 1}
             phases = phases_of(self.nest, carried, moving)
         if phases is not None:
