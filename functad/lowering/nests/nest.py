@@ -68,10 +68,14 @@ class Store:
 
 @dataclass(eq=False)
 class Update(Store):
-    """`buffer[offset]` combined by `kind` with `value`, if `guard` holds, a name or "": the place may be data."""
+    """`buffer[offset]` combined by `kind` with `value`, if `guard` holds, a name or "": the place may be data.
+
+    atomic: whether several threads may do so at one place at a time, so that no order is kept.
+    """
 
     kind: str = "set"
     guard: str = ""
+    atomic: bool = False
 
 
 @dataclass(eq=False)

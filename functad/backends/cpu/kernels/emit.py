@@ -463,8 +463,12 @@ class _CpuEmitter:
             return f"{s.name} = {s.value.text()}"
         assert not isinstance(s, Carried)
         if isinstance(s, Square):
-            name, first = self.parameters[s.buffer.storage][0], (s.offset - self.first[s.buffer.storage]).text()
-            return f"{s.name} = transposed_{s.side}({name}, {first}, {s.pitch})"
+            squares = [(s.buffer, s.offset, s.pitch), *([s.result] if s.result else [])]
+            places = [
+                f"{self.parameters[b.storage][0]}, {(offset - self.first[b.storage]).text()}, {pitch}"
+                for b, offset, pitch in squares
+            ]
+            return f"{s.name} = transposed_{s.side}({', '.join(places)})"
         return f"{s.name} = {self._element(s)}"
 
     def _element(self, access: Load | Store) -> str:
