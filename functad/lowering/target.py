@@ -92,9 +92,7 @@ class StepWriter:
         nest.drop_unused()
         collapse(nest)
         part(nest)
-        for suffix, one in shared_updates(
-            nest, self.machine.threads, self.machine.on_device, self.machine.atomic
-        ):
+        for suffix, one in shared_updates(nest, self.machine.threads, self.machine.on_device, self.machine.atomic):
             collapse(one)
             self.steps.append(NestStep(f"{name}{suffix}", one, list(dict.fromkeys(one.eqns))))
 
