@@ -118,7 +118,11 @@ def test_the_table_counts_the_same_tests_on_both_sides(suite: Path):
         lines = [json.dumps({"test": t, "outcome": o, "error": f"{t}!" * (o == "failed")}) for t, o in found.items()]
         record.write_text("\n".join(lines))
     result = result_of(suite, "optax", 1)
-    assert result["failed"] == {"failed": 1, "passed": 1} and result["failures"] == {"c": "c!"} and result["both"] == {"functad": 1, "JAX": 2, "tests": 3}
+    assert (
+        result["failed"] == {"failed": 1, "passed": 1}
+        and result["failures"] == {"c": "c!"}
+        and result["both"] == {"functad": 1, "JAX": 2, "tests": 3}
+    )
     row = table_of({"optax": result}).splitlines()[-1]
     assert row == f"| optax 1.0 | {result['date']} | all | 2 of 4 | 1 | 0 | 1 of 3 | 2 of 3 | 1 | 0 |"
     assert unexplained({"optax": result}, "# why\noptax d\n") == ["optax c: c!"]

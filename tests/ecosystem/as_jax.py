@@ -97,7 +97,8 @@ def _filled(name: str, names: dict[str, Any]) -> ModuleType:
 def _found(module: ModuleType, jax_name: str, name: str) -> Any:
     """functad's; or what stands for a name that libraries mention, though functad has it not."""
     full = f"{jax_name}.{name}"
-    if full == f"{ROOT}._src" or any(full in table for table in (private_names.PRIVATE, private_names.REGISTRIES, private_names.MENTIONED)):
+    tables = (private_names.PRIVATE, private_names.REGISTRIES, private_names.MENTIONED)
+    if full == f"{ROOT}._src" or any(full in table for table in tables):
         return importlib.import_module(full)
     try:
         found = getattr(module, name)
