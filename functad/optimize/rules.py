@@ -8,6 +8,7 @@ from __future__ import annotations
 from functad.control import scan_p
 from functad.editing.rewriting import Rule
 from functad.optimize import algebra, broadcasts, gathered_products, moves, pairs, products, scatters, spectra
+from functad.optimize.loops import products as loop_products
 from functad.optimize.loops import slices, unrolling
 from functad.primitives.arithmetic import div_p, neg_p
 from functad.primitives.common import add_any_p, broadcast_in_dim_p, reshape_p, transpose_p
@@ -71,5 +72,8 @@ UNROLL_RULES = (
 )
 """Loops as they were written, once those that go together are one."""
 
-SINK_RULES = (Rule("sinking", (scan_p,), slices.sunk, "each step computes the same from the same slices"),)
+SINK_RULES = (
+    Rule("sinking", (scan_p,), slices.sunk, "each step computes the same from the same slices"),
+    Rule("products of one sum", (scan_p,), loop_products.joined, "the same sums of the same products, in another order"),
+)
 """Loops, once all that is done to one of them is done; `loops.moves` lists that."""

@@ -44,6 +44,14 @@ def _recurrent(weights: Any, xs: Any) -> Any:
     return lax.scan(step, jnp.zeros((8, 64)), xs)[1].sum()
 
 
+def _gated(u: Any, w: Any, xs: Any) -> Any:
+    def step(h: Any, x: Any) -> Any:
+        gates = jnp.tanh((x + h[:, :8]) @ u + h @ w)
+        return gates[:, :24] * gates[:, 24:48] + gates[:, 48:72] * gates[:, 72:], None
+
+    return lax.scan(step, jnp.ones((8, 24)), xs)[0]
+
+
 def _newton(x: Any) -> Any:
     return lax.while_loop(lambda s: jnp.abs(s * s - x) > 1e-3, lambda s: 0.5 * (s + x / s), x)
 
@@ -116,6 +124,9 @@ EXAMPLES: dict[str, Example] = {
         lambda c, x: (jnp.tanh(c + x),) * 2, x[0], x)[1], (x,), (x,))[1], (ROWS,)),
     "rule: sinking": Example(
         lambda x: lax.scan(lambda c, x: (jnp.tanh(c * x), None), x[0], x * 2), (np.tile(ROWS, (4, 4)),)
+    ),
+    "rule: products of one sum": Example(
+        _gated, (np.tile(WEIGHTS[:8], (1, 2))[:, :96], np.tile(WEIGHTS[:24], (1, 2))[:, :96], PARTS[..., :8])
     ),
     "rule: several steps at once": Example(
         lambda x: lax.scan(lambda c, x: (jnp.tanh(c * x), None), x[0], x, unroll=2)[0], (ROWS,)
