@@ -13,10 +13,12 @@ Raises:
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from itertools import count
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -102,54 +104,17 @@ def call_arguments(program: Program, names: Sequence[str]) -> None:
 class _Break(NamedTuple):
     flat: str  # what it prints where its group fits on the line
 
+    @property
+    def width(self) -> int:
+        return len(self.flat)
+
 
 class _Group(NamedTuple):
+    """Children on one line, where they fit on it."""
+
     children: tuple[Any, ...]
     indent: int
-
-
-class _Remark(NamedTuple):
-    text: str  # takes no width and ends the line
-
-
-class _Painted(NamedTuple):
-    text: str
-    color: str  # the numbers of an ANSI code
-
-    def __str__(self) -> str:
-        return f"\x1b[{self.color}m{self.text}\x1b[0m" if self.text else ""
-
-
-def _group(*children: Any, indent: int = 0) -> _Group:
-    return _Group(children, indent)
-
-
-def _layout(doc: Any, width: int) -> str:
-    out: list[str] = []
-    column = 0
-    pending_remark = ""
-    stack: list[tuple[Any, int, bool]] = [(doc, 0, False)]
-    while stack:
-        item, indent, flat = stack.pop()
-        if isinstance(item, (str, _Painted)):
-            out.append(str(item))
-            column += len(item if isinstance(item, str) else item.text)
-        elif isinstance(item, _Remark):
-            pending_remark = item.text
-        elif isinstance(item, _Break):
-            if flat:
-                out.append(item.flat)
-                column += len(item.flat)
-            else:
-                out.append(f"{pending_remark}\n" + " " * indent)
-                pending_remark = ""
-                column = indent
-        elif isinstance(item, _Indented):
-            stack.extend((child, indent + item.indent, flat) for child in reversed(item.children))
-        else:
-            flat = flat or _flat_width(item) <= width - column
-            stack.extend((child, indent + item.indent, flat) for child in reversed(item.children))
-    return "".join(out)
+    width: float  # of all on one line
 
 
 class _Indented(NamedTuple):
@@ -157,20 +122,89 @@ class _Indented(NamedTuple):
 
     children: tuple[Any, ...]
     indent: int
+    width: float
+
+
+class _Remark(NamedTuple):
+    text: str  # takes no width and ends the line
+    width: float = float("inf")
+
+
+class _Painted(NamedTuple):
+    text: str
+    color: str  # the numbers of an ANSI code
+
+    @property
+    def width(self) -> int:
+        return len(self.text)
+
+    def __str__(self) -> str:
+        return f"\x1b[{self.color}m{self.text}\x1b[0m" if self.text else ""
+
+
+def _group(*children: Any, indent: int = 0) -> _Group:
+    return _Group(children, indent, _width(children))
+
+
+def _indented(*children: Any, indent: int = 0) -> _Indented:
+    return _Indented(children, indent, _width(children))
 
 
 def _nest(*children: Any) -> _Indented:
-    return _Indented(children, 2)
+    return _indented(*children, indent=2)
 
 
-def _flat_width(doc: Any) -> float:
-    if isinstance(doc, (str, _Painted)):
-        return len(doc if isinstance(doc, str) else doc.text)
-    if isinstance(doc, _Break):
-        return len(doc.flat)
-    if isinstance(doc, _Remark):
-        return float("inf")
-    return sum(_flat_width(child) for child in doc.children)
+def _width(children: Iterable[Any]) -> float:
+    return sum([len(child) if isinstance(child, str) else child.width for child in children])
+
+
+def _layout(doc: Any, width: int) -> str:
+    out: list[str] = []
+    column = 0
+    pending_remark = ""
+    stack: list[tuple[Any, int]] = [(doc, 0)]
+    while stack:
+        item, indent = stack.pop()
+        if isinstance(item, str):
+            out.append(item)
+            column += len(item)
+        elif isinstance(item, _Painted):
+            out.append(str(item))
+            column += item.width
+        elif isinstance(item, _Remark):
+            pending_remark = item.text
+        elif isinstance(item, _Break):
+            out.append(f"{pending_remark}\n" + " " * indent)
+            pending_remark = ""
+            column = indent
+        elif isinstance(item, _Group) and item.width <= width - column:
+            out += _flat(item)
+            column += int(item.width)
+        else:
+            indent += item.indent
+            stack += [(child, indent) for child in reversed(item.children)]
+    return "".join(out)
+
+
+def _flat(doc: Any) -> Iterator[str]:
+    """What is printed of something that fits on the line."""
+    if isinstance(doc, _Painted):
+        yield str(doc)
+    elif isinstance(doc, _Break):
+        yield doc.flat
+    else:
+        for child in doc.children:
+            yield from (child,) if isinstance(child, str) else _flat(child)
+
+
+_SPACE = _group(_Break(" "))  # a line ends there only where what follows does not fit on it
+
+
+def _words(docs: Sequence[Any], space: Any = _SPACE) -> Any:
+    """Docs with spaces between them; further lines begin further to the right."""
+    if len(docs) == 1 and isinstance(docs[0], str):
+        return docs[0]
+    return _group(*_join([space], docs), indent=2)
 
 
 def _join(separator: Sequence[Any], docs: Iterable[Any]) -> Iterator[Any]:
@@ -217,7 +251,7 @@ class _Printer:
         for program, name in self.shared.items():
             parts += [f"let {name} = ", self.skeleton(program), " in", _Break(" ")]
         parts.append(self.skeleton(self.program))
-        return _layout(_Indented(tuple(parts), 0), self.width)
+        return _layout(_indented(*parts), self.width)
 
     def only_equation(self) -> str:
         self.binders(self.program.invars)
@@ -232,7 +266,7 @@ class _Printer:
         constvars = self.binders(program.constvars, program.consts if self.constants else ())
         invars = self.binders(program.invars)
         eqns = [self.eqn(e) for e in program.eqns]
-        outs = _group(*_join([",", _group(_Break(" "))], [self.atom(v) for v in program.outvars]), indent=2)
+        outs = _group(*_join([",", _SPACE], [self.atom(v) for v in program.outvars]), indent=2)
         closing = ",)" if len(program.outvars) == 1 else ")"
         self.names.update(elsewhere)
         return _group(
@@ -260,18 +294,18 @@ class _Printer:
         self.bound.difference_update(elsewhere)
         return elsewhere
 
-    def binders(self, variables: Sequence[Var], values: Sequence[Any] = ()) -> _Group:
+    def binders(self, variables: Sequence[Var], values: Sequence[Any] = ()) -> Any:
         names = [self.name(v) for v in variables]  # all at once, before anything else is named
         self.bound.update(variables)
         typed = [self.typed(name, v.aval.str_short()) for name, v in zip(names, variables)]
         if values:
-            typed = [_Indented((t, *_constant(value)), 0) for t, value in zip(typed, values)]
-        return _group(*_join([_group(_Break(" "))], typed), indent=2)
+            typed = [_indented(t, *_constant(value)) for t, value in zip(typed, values)]
+        return _words(typed)
 
     def typed(self, text: str, kind: str) -> Any:
         if not self.use_color:
             return f"{text}:{kind}"
-        return _Indented((text, _Painted(f":{kind}", _DIM)), 0)
+        return _indented(text, _Painted(f":{kind}", _DIM))
 
     def eqn(self, eqn: Eqn) -> _Indented:
         names = sorted(eqn.params, key=lambda n: (n != "name", n))
@@ -286,18 +320,17 @@ class _Printer:
         shown = [(n, _shown(eqn, n)) for n in names if not _is_redundant(eqn, n)]
         breaks = eqn.primitive.name not in _ON_ONE_LINE
         params = self.params(shown, breaks) if shown else ""
-        space = [_group(_Break(" "))] if breaks else [" "]
-        operands = _group(*_join(space, [self.atom(v) for v in eqn.invars]), indent=2)
+        operands = _words([self.atom(v) for v in eqn.invars], _SPACE if breaks else " ")
         said = [text for remark in self.remarks if (text := remark(eqn))]
         remark = [_Remark(str(self.paint(f"  # {'; '.join(said)}", _REMARK)))] if said else []
         equals, name = (" = " if eqn.outvars else ""), self.paint(eqn.primitive.name, _PRIMITIVE)
         self.names.update(elsewhere)
-        return _Indented((left, equals, name, params, " ", operands, *remark), 0)
+        return _indented(left, equals, name, params, " ", operands, *remark)
 
     def params(self, pairs: Sequence[tuple[str, Any]], breaks: bool) -> Any:
         if not breaks:
             return f"[{' '.join(f'{key}={value}' for key, value in pairs)}]"
-        printed = [_Indented((f"{key}=", self.value(value)), 0) for key, value in pairs]
+        printed = [_indented(f"{key}=", self.value(value)) for key, value in pairs]
         return _group(_nest("[", _Break(""), *_join([_Break(" ")], printed)), _Break(""), "]")
 
     def value(self, value: Any) -> Any:
@@ -306,7 +339,7 @@ class _Printer:
         if isinstance(value, tuple) and value and all(isinstance(v, Program) for v in value):
             programs = [self.reference(v) for v in value]
             return _group(_nest("(", _Break(""), *_join([_Break(" ")], programs)), _Break(""), ")")
-        return str(value)
+        return value.__name__ if isinstance(value, FunctionType) else str(value)
 
     def reference(self, program: Program) -> Any:
         if self.folded:
@@ -336,12 +369,18 @@ class _Printer:
                 self.names[inner] = self.name(outer)
 
 
+_PLAIN = re.compile(r"<?[\w.]+>?")
 _ON_ONE_LINE = ("dot_general", "conv_general_dilated")
 
 
 def _shown(eqn: Eqn, name: str) -> Any:
-    """A parameter as it is printed: JAX writes axes of `dot_general` as lists; those of convolutions are letters."""
+    """A parameter as it is printed: JAX writes axes of `dot_general` as lists; those of convolutions are letters.
+
+    Names that users give are quoted where they could not be told from what follows.
+    """
     value = eqn.params[name]
+    if name == "name" and isinstance(value, str) and not _PLAIN.fullmatch(value):
+        return repr(value)
     if name == "dimension_numbers" and eqn.primitive.name == "dot_general":
         return tuple(tuple(list(axes) for axes in pair) for pair in value)
     if name == "dimension_numbers" and eqn.primitive.name == "conv_general_dilated":
@@ -395,7 +434,7 @@ def _constant(value: Any) -> Iterator[Any]:
 def _numbers(array: np.ndarray) -> Any:
     if array.ndim == 0:
         return literal_text(array[()])
-    return _group("[", *_join([",", _group(_Break(" "))], map(_numbers, array)), "]", indent=2)
+    return _group("[", *_join([",", _SPACE], map(_numbers, array)), "]", indent=2)
 
 
 def literal_text(value: Any) -> str:
@@ -447,7 +486,7 @@ def _shared_programs(program: Program) -> dict[Program, str]:
                 uses[inner] += 1
                 if uses[inner] == 1:
                     visit(inner)
-                    suggested[inner] = str(eqn.params.get("name", "jaxpr")).strip("<>")
+                    suggested[inner] = _as_variable(str(eqn.params.get("name", "jaxpr")))
 
     visit(program)
     taken: Counter[str] = Counter()
@@ -457,6 +496,12 @@ def _shared_programs(program: Program) -> dict[Program, str]:
             shared[inner] = f"{base}{taken[base]}" if taken[base] else base
             taken[base] += 1
     return shared
+
+
+def _as_variable(name: str) -> str:
+    """What a function is called, as a name that can be read: a user may give functions any."""
+    name = name.strip("<>")
+    return name if name.isidentifier() else "".join(c if f"_{c}".isidentifier() else "_" for c in f"_{name}")
 
 
 set_formatter(program_to_text, equation_to_text)

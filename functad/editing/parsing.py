@@ -144,6 +144,8 @@ class _Reader:
         raise ProgramError(f"line {number}: {problem}\n    {line}\n    {' ' * (at - start)}^")
 
     def skip_space(self) -> None:
+        if "#" < self.text[self.at : self.at + 1] < "\x7f":  # for speed: it is neither space nor a comment
+            return
         found = _SPACE.match(self.text, self.at)
         assert found is not None
         self.at = found.end()
@@ -395,7 +397,7 @@ class _Reader:
         while not self.takes("]"):
             key = self.match(_KEY, "a parameter such as `axes=(0,)`, or `]`,")[1]
             at = self.at
-            value = self.raw() if key == "name" else self.value(found.get("name", "jaxpr"))
+            value = self.name() if key == "name" else self.value(found.get("name", "jaxpr"))
             if primitive == "conv_general_dilated" and key == "dimension_numbers" and isinstance(value, tuple):
                 value = self.made(_axes_of_letters, at, value)
             found[key] = self.made(_NUMBERED[key], at, value) if key in _NUMBERED else value
@@ -421,10 +423,15 @@ class _Reader:
             self.fail("a value is expected here")
         return self.word(text)
 
+    def name(self) -> str:
+        """What a user has called something: a word, or text in quotation marks."""
+        at, text = self.at, self.raw()
+        return str(self.made(ast.literal_eval, at, text)) if text[:1] in ("'", '"') else text
+
     def made(self, kind: Callable[..., Any], at: int, *args: Any, **fields: Any) -> Any:
         try:
             return kind(*args, **fields)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, SyntaxError) as error:
             self.fail(str(error), at)
 
     def fields(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
 
@@ -33,7 +34,7 @@ class Graph:
     Args:
         program: what `functad.make_jaxpr` gives, for example.
         labels: the user's names of its inputs.
-        kernels: by the number of an equation, the name of the kernel that computes it.
+        kernels: by the number of an equation, the name of the kernel that computes it, of each call another.
         fold: whether chains of equations are one box each; None: if there are more than forty equations.
 
     >>> import functad, functad.numpy as jnp
@@ -140,10 +141,13 @@ def graph_of(program: Program, labels: Sequence[str], optimized: bool, fold: boo
     compiled = lowered(closed(program))
     numbers = {v: number for number, eqn in enumerate(compiled.program.eqns) for v in eqn.outvars}
     kernels: dict[int, str] = {}
+    calls: Counter[str] = Counter()
     for step in compiled.schedule.steps:
         if isinstance(step, PlainStep):
+            calls[step.name] += 1
+            name = step.name if calls[step.name] == 1 else f"{step.name}, call {calls[step.name]}"
             for v in (v for eqn in step.eqns for v in eqn.outvars if v in numbers):  # fusion makes equations of its own
-                kernels.setdefault(numbers[v], step.name)
+                kernels.setdefault(numbers[v], name)
     return Graph(compiled.program, [*["constant"] * len(program.consts), *labels], kernels, fold)
 
 

@@ -249,18 +249,36 @@ def test_functions_of_rules_are_names_only():
         functad.grad(lambda x: functad.eval_jaxpr(read, (), x)[0].sum())(x)
 
 
+@pytest.mark.parametrize("name", ['a "b" <c>', "it's", "f(x", "x] y=[", "a\nb", "in", "1", "é"])
+def test_names_are_read_whatever_users_call_things(name):
+    def fun(x):
+        return functad.ad_checkpoint.checkpoint_name(x, name)
+
+    fun.__name__ = name
+    jitted = functad.jit(fun)
+    program = check_round_trip(functad.make_jaxpr(lambda x: jitted(x) + jitted(x * 2))(x))  # printed once, by a name
+    jits = [eqn for eqn in program.eqns if eqn.primitive.name == "jit"]
+    assert [eqn.params["name"] for eqn in jits] == [name] * 2
+    assert jits[0].params["jaxpr"].eqns[0].params["name"] == name
+
+
 def test_round_trips_of_what_tests_make_see_what_is_not_read():
     trips = RoundTrips()
     program = functad.make_jaxpr(_with_constants)(x)
     trips.traced(program, {})
     assert [printed.constants for printed in trips.waiting] == [False, True]
-    trips.traced(program, {})  # nothing new
+    trips.traced(program.replace(), {})  # nothing new
     trips.read()
     assert trips.count == 2 and not trips.waiting
+    of_two, of_three = (functad.make_jaxpr(lambda x: jnp.sin(x) * 2.0)(jnp.ones(n)) for n in (2, 3))
+    trips.traced(of_two, {})
+    trips.traced(of_three, {})  # other shapes, and so other texts, but the same structure
+    trips.passed("", "", of_three, of_three.replace(eqns=of_three.eqns[:1], outvars=of_three.eqns[0].outvars))
+    assert len(trips.waiting) == 2
     trips.every = True
-    trips.traced(functad.make_jaxpr(lambda x: _with_constants(x) * 1.0)(x), {})  # of known kinds, but another text
-    trips.traced(program.replace(), {})
-    assert [printed.constants for printed in trips.waiting] == [False, True]  # the second prints as the first did
+    trips.traced(of_three.replace(), {})
+    trips.traced(of_two.replace(), {})  # prints as the first did
+    assert len(trips.waiting) == 3
     trips.read()
     with pytest.raises(AssertionError):
         check_printed(Printed(str(program).replace("mul", "mul "), (), False))

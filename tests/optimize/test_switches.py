@@ -73,6 +73,9 @@ EXAMPLES: dict[str, Example] = {
     "rule: ct + 0": Example(functad.grad(_recurrent), ((WEIGHTS, WEIGHTS * 0.5, ROWS[0]), PARTS[:3])),
     "rule: −(−x)": Example(lambda x: lax.neg(lax.neg(x)), (X,)),
     "rule: known case": Example(lambda x: lax.select_n(np.bool_(True), x, x + 1), (X,)),
+    "rule: update of some rows": Example(
+        functad.vmap(lambda row, i: jnp.where(i > 0, row.at[i].set(1.0), row)), (M, np.array([0, 3, 1]))
+    ),
     "rule: the same value": Example(lambda x: lax.stop_gradient(x) * 2, (X,)),
     "rule: transposed twice": Example(lambda m: lax.transpose(lax.transpose(m, (1, 0)), (1, 0)) * 2, (M,)),
     "rule: reshaped twice": Example(lambda m: lax.reshape(lax.reshape(m, (12,)), (4, 3)) * 2, (M,)),

@@ -8,7 +8,7 @@ and each equation of theirs must have one of their lines.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ import pytest
 
 import functad
 from functad.array import ArrayImpl, DonatedArray
-from functad.ir import Aval, Eqn, Literal, Program, registry, subprograms
+from functad.ir import Aval, Eqn, Literal, Program, memoised, registry, subprograms
 from functad.observing import Observer, watching
 
 MOST_EQUATIONS = 300  # larger Programs have no other kinds of equations
@@ -30,11 +30,11 @@ class Printed(NamedTuple):
 
 
 class RoundTrips(Observer):
-    """Prints Programs of which an equation is of a new kind; `read` reads them."""
+    """Prints Programs of a structure that no other had; `read` reads them."""
 
     def __init__(self) -> None:
         self.every = False
-        self.kinds: set[Hashable] = set()
+        self.structures: set[int] = set()
         self.texts: set[int] = set()  # hashes of what has been printed, of every Program
         self.waiting: list[Printed] = []
         self.count = 0
@@ -42,21 +42,22 @@ class RoundTrips(Observer):
         self.without_line: list[Eqn] = []
 
     def traced(self, program: Program, variables: Any) -> None:
-        self.note(program)
+        self.note(program, {})
 
     def passed(self, name: str, reason: str, before: Program, after: Program) -> None:
         if after is not before:
-            self.note(after)
+            self.note(after, structure_of(before).kinds)
 
-    def note(self, program: Program) -> None:
-        """Print a Program, if one of its equations is of a new kind."""
-        self.without_line += [eqn for eqn in program.eqns if not has_line(eqn, self.file)]
-        if not self.every and len(program.eqns) > MOST_EQUATIONS:
+    def note(self, program: Program, known: Mapping[int, int]) -> None:
+        """Print a Program, if its structure is new. known: the kinds of equations that it may have."""
+        if self.file:
+            self.without_line += [eqn for eqn in program.eqns if not has_line(eqn, self.file)]
+        structure = structure_of(program, known).whole
+        if not self.every and structure in self.structures:
             return
-        kinds = {kind for eqn in program.eqns for kind in kinds_of(eqn)}
-        if (not self.every and kinds <= self.kinds) or not all(map(are_functads, program.eqns)):
+        self.structures.add(structure)
+        if not all(map(are_functads, program.eqns)):
             return
-        self.kinds |= kinds
         text = str(program)
         if self.every and hash(text) in self.texts:
             return
@@ -75,9 +76,9 @@ class RoundTrips(Observer):
 
 
 def has_line(eqn: Eqn, file: str) -> bool:
-    """Whether an equation has a line of a file, if one is named; that of a test may come from anywhere."""
+    """Whether an equation has a line of a file."""
     source = eqn.source
-    return not file or source is not None and bool(source.text) and source.code.co_filename.startswith(file)
+    return source is not None and bool(source.text) and source.code.co_filename.startswith(file)
 
 
 def check_round_trip(printed: Printed) -> None:
@@ -86,15 +87,47 @@ def check_round_trip(printed: Printed) -> None:
     assert functad.program_to_text(read, constants=printed.constants) == printed.text
 
 
-def kinds_of(eqn: Eqn) -> Iterator[Hashable]:
-    """What kind an equation is of, and those within it."""
-    operands = tuple((isinstance(a, Literal), a.aval.dtype, not a.aval.shape) for a in eqn.invars[:3])
-    params = tuple((name, *types_of(value)) for name, value in sorted(eqn.params.items()))
-    yield eqn.primitive.name, operands, tuple(v.aval.dtype for v in eqn.outvars[:3]), params
-    for program in subprograms(eqn.params):
-        yield eqn.primitive.name, bool(program.consts)
-        for inner in program.eqns:
-            yield from kinds_of(inner)
+class Structure(NamedTuple):
+    """What a Program is up to names, shapes and numbers, as hashes."""
+
+    whole: int
+    kinds: Mapping[int, int]  # of each equation, by its identity
+    within: tuple[Program, ...]  # the Programs in its parameters, and in theirs, in their order
+
+
+def structure_of(program: Program, known: Mapping[int, int] = {}) -> Structure:
+    """The structure of a Program, kept as long as it lives. known: kinds of equations that it may have."""
+    return memoised(program, ("structure",), lambda: _structure_of(program, known))
+
+
+def _structure_of(program: Program, known: Mapping[int, int]) -> Structure:
+    numbers: dict[Any, int] = {}  # of variables
+    parts: list[Hashable] = [len(program.constvars)]
+    kinds: dict[int, int] = {}
+    within: list[Program] = []
+    for var in (*program.constvars, *program.invars):
+        numbers[var] = len(numbers)
+        parts += (var.aval.dtype, not var.aval.shape)
+    for eqn in program.eqns:
+        kind = known.get(id(eqn))
+        kinds[id(eqn)] = kind = kind_of(eqn) if kind is None else kind
+        parts += (kind, *[numbers.get(atom, -1) for atom in eqn.invars])
+        for var in eqn.outvars:
+            numbers[var] = len(numbers)
+        for inner in subprograms(eqn.params):
+            within += (inner, *structure_of(inner).within)
+    parts += [numbers.get(atom, -1) for atom in program.outvars]
+    order: dict[int, int] = {}  # which of those within are one
+    parts += [order.setdefault(id(inner), len(order)) for inner in within]
+    return Structure(hash(tuple(parts)), kinds, tuple(within))
+
+
+def kind_of(eqn: Eqn) -> int:
+    """What kind an equation is of: an operation with the types of its atoms and of its parameters' values."""
+    atoms = tuple([(isinstance(a, Literal), a.aval.dtype, not a.aval.shape) for a in (*eqn.invars, *eqn.outvars)])
+    params = tuple([(name, *types_of(value)) for name, value in sorted(eqn.params.items())])
+    inner = tuple([structure_of(program).whole for program in subprograms(eqn.params)])
+    return hash((eqn.primitive.name, len(eqn.invars), atoms, params, inner))
 
 
 def types_of(value: Any) -> Iterator[str]:
@@ -146,5 +179,4 @@ def _programs_can_be_read_again(request: pytest.FixtureRequest) -> Iterator[None
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    kinds, count = len(ROUND_TRIPS.kinds), ROUND_TRIPS.count
-    terminalreporter.write_line(f"{count:,} Programs with {kinds:,} kinds of equations were printed and read again")
+    terminalreporter.write_line(f"{ROUND_TRIPS.count:,} Programs were printed and read again, one of each structure")

@@ -12,7 +12,7 @@ from test_layout import along
 
 import functad
 import functad.numpy as jnp
-from functad import lax
+from functad import lax, nn
 from functad.errors import ArgumentError
 from functad.views import Graph
 from functad.views.dataflow import dataflow
@@ -50,6 +50,11 @@ def branches(x):
     return lax.cond(x.sum() > 0, lambda x: jnp.sin(x) * 2, jnp.cos, x)
 
 
+def two_pools(x):
+    pool = nn.MaxPool((2, 2), strides=1)
+    return pool.apply((), jnp.sin(pool.apply((), x)))
+
+
 def drawings():
     w, xs = np.ones((4, 4), np.float32), np.ones((6, 4), np.float32)
     yield "mlp", functad.graph(mlp)(PARAMS, X)
@@ -57,6 +62,7 @@ def drawings():
     yield "step", functad.graph(functad.jit(step))(PARAMS, X)
     yield "step unfolded", functad.graph(step, fold=False)(PARAMS, X)
     yield "kernels", functad.graph(step, optimized=True)(PARAMS, X)
+    yield "a kernel twice", functad.graph(two_pools, optimized=True)(jnp.ones((1, 1, 6, 6)))
     yield "scan", functad.graph(functad.grad(rnn))(w, xs)
     yield "branches", functad.graph(functad.value_and_grad(lambda x: branches(x).sum()))(xs)
     yield "deep", functad.graph(functad.grad(deep))([w] * 18, xs)
@@ -278,3 +284,8 @@ def test_equations_that_fusion_makes_are_in_kernels_too():
         r"def (\w+)\(", functad.jit(functad.grad(loss)).lower(params, (jnp.ones((8, 3)), jnp.zeros((8, 1)))).kernels
     )
     assert names and all(name in drawn.svg for name in names)
+
+
+def test_each_call_of_a_kernel_has_its_frame():
+    frames = [node.rows for node in DRAWINGS["a kernel twice"].flow.nodes if node.kind == "kernel"]
+    assert ["kernel window_max"] in frames and ["kernel window_max, call 2"] in frames
