@@ -1,9 +1,10 @@
-"""What tests trace and optimise is printed and read again: of all Programs those with an equation of a new kind.
+"""What tests trace and optimise is printed and read again: a Program of each structure.
 
-A plugin of pytest, which `conftest.py` loads. A kind is an operation with the types of its operands, its results and
-its parameters' values; `--every-program` leaves out none that prints differently, and takes twice as long. Programs are
-printed at once, for tests look at how long they live, and read after the test. Examples of docstrings run as a user's,
-and each equation of theirs must have one of their lines.
+A plugin of pytest, which `conftest.py` loads. A structure is what a Program is up to names, shapes and numbers: which
+operation reads which results, with the types of all of them and of its parameters' values. Of Programs that are long,
+those with a new kind of equation are taken alone; `--every-program` leaves out none that prints differently. Programs
+are printed at once, for tests look at how long they live, and read after the test. Examples of docstrings run as a
+user's, and each equation of theirs must have one of their lines.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from functad.array import ArrayImpl, DonatedArray
 from functad.ir import Aval, Eqn, Literal, Program, memoised, registry, subprograms
 from functad.observing import Observer, watching
 
-MOST_EQUATIONS = 300  # larger Programs have no other kinds of equations
+MOST_EQUATIONS = 100  # of Programs of which one of each structure is read, those within them included
 MOST_NUMBERS = 1000  # of constants that are written
 
 
@@ -30,11 +31,12 @@ class Printed(NamedTuple):
 
 
 class RoundTrips(Observer):
-    """Prints Programs of a structure that no other had; `read` reads them."""
+    """Prints Programs of which the structure is new; `read` reads them."""
 
     def __init__(self) -> None:
         self.every = False
         self.structures: set[int] = set()
+        self.kinds: set[int] = set()
         self.texts: set[int] = set()  # hashes of what has been printed, of every Program
         self.waiting: list[Printed] = []
         self.count = 0
@@ -52,12 +54,11 @@ class RoundTrips(Observer):
         """Print a Program, if its structure is new. known: the kinds of equations that it may have."""
         if self.file:
             self.without_line += [eqn for eqn in program.eqns if not has_line(eqn, self.file)]
-        structure = structure_of(program, known).whole
-        if not self.every and structure in self.structures:
+        structure = structure_of(program, known)
+        if not (self.every or self.is_new(structure)) or not all(map(are_functads, program.eqns)):
             return
-        self.structures.add(structure)
-        if not all(map(are_functads, program.eqns)):
-            return
+        self.structures.add(structure.whole)
+        self.kinds.update(structure.kinds.values())
         text = str(program)
         if self.every and hash(text) in self.texts:
             return
@@ -66,6 +67,12 @@ class RoundTrips(Observer):
         if 0 < sum(sizes_of_constants(program)) <= MOST_NUMBERS:
             named = [v.aval for v, c in zip(program.constvars, program.consts) if not has_numbers(c)]
             self.waiting.append(Printed(functad.program_to_text(program, constants=True), named, True))
+
+    def is_new(self, structure: Structure) -> bool:
+        """Whether no Program was like one; of those that are long, whether it has an equation like no other."""
+        if structure.equations <= MOST_EQUATIONS:
+            return structure.whole not in self.structures
+        return not self.kinds.issuperset(structure.kinds.values())
 
     def read(self) -> None:
         """Read what has been printed, and print it anew."""
@@ -93,6 +100,7 @@ class Structure(NamedTuple):
     whole: int
     kinds: Mapping[int, int]  # of each equation, by its identity
     within: tuple[Program, ...]  # the Programs in its parameters, and in theirs, in their order
+    equations: int  # how many there are, with those of Programs within
 
 
 def structure_of(program: Program, known: Mapping[int, int] = {}) -> Structure:
@@ -119,7 +127,8 @@ def _structure_of(program: Program, known: Mapping[int, int]) -> Structure:
     parts += [numbers.get(atom, -1) for atom in program.outvars]
     order: dict[int, int] = {}  # which of those within are one
     parts += [order.setdefault(id(inner), len(order)) for inner in within]
-    return Structure(hash(tuple(parts)), kinds, tuple(within))
+    count = len(program.eqns) + sum(len(inner.eqns) for inner in within)
+    return Structure(hash(tuple(parts)), kinds, tuple(within), count)
 
 
 def kind_of(eqn: Eqn) -> int:
@@ -179,4 +188,5 @@ def _programs_can_be_read_again(request: pytest.FixtureRequest) -> Iterator[None
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    terminalreporter.write_line(f"{ROUND_TRIPS.count:,} Programs were printed and read again, one of each structure")
+    structures, count = len(ROUND_TRIPS.structures), ROUND_TRIPS.count
+    terminalreporter.write_line(f"{count:,} Programs of {structures:,} structures were printed and read again")
