@@ -81,6 +81,7 @@ class Config(threading.local):
     num_threads: int
     fuse_multiply_add: bool
     cuda_products: str
+    cuda_atomics: bool
     numpy_dtype_promotion: str
     numpy_rank_promotion: str
     check_programs: bool

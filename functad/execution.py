@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache, lru_cache
+from operator import attrgetter
 from time import perf_counter
 from typing import Any
 
@@ -33,6 +34,7 @@ from functad.exact import exact_key
 from functad.ir import Aval, Eqn, Primitive, Program, Var, memoised
 from functad.layouts import CPU, Device
 from functad.lowering_rules import Call, Callback
+from functad.options import COMPILED_BY
 from functad.system.garbage import collection_paused
 from functad.system.log import logger
 from functad.system.once import imported, once
@@ -51,6 +53,9 @@ def _pipeline() -> Any:
     return imported("functad.optimize.pipeline")
 
 
+_compiled_by: Any = attrgetter(*COMPILED_BY)
+
+
 def executable(program: Program, donated: tuple[bool, ...] = (), backend: str | None = None) -> Executable:
     """The Program's executable on a backend, the configured one by default, compiled at the first call, by one thread.
 
@@ -59,7 +64,7 @@ def executable(program: Program, donated: tuple[bool, ...] = (), backend: str | 
     program = without_keys(program)
     chosen = backend or config.default_backend
     own = extensions_of("backend").get(chosen), *own_optimisations()
-    key = ("executable", chosen, donated, config.fuse_multiply_add, config.cuda_products, *own)
+    key = ("executable", chosen, donated, *_compiled_by(config), *own)
     return once(
         (id(program), *key),
         lambda: program.cache.get(key),
@@ -85,7 +90,7 @@ def _compiled(program: Program, backend: str, donated: tuple[bool, ...]) -> Exec
 def lowered(program: Program, donated: tuple[bool, ...] = (), backend: str | None = None) -> Any:
     """The Program as kernels of a backend, the configured one by default, not compiled."""
     chosen = backend or config.default_backend
-    key = ("lowered", chosen, donated, config.fuse_multiply_add, config.cuda_products, *own_optimisations())
+    key = ("lowered", chosen, donated, *_compiled_by(config), *own_optimisations())
     return memoised(program, key, lambda: lower_program(optimized(program), chosen, donated))
 
 

@@ -48,6 +48,9 @@ class Indexed(Record):
     free: it is index arithmetic and nothing else, so it is done wherever the result is used.
     same_memory: it keeps the row-major order of the elements, so the result can be the operand's memory.
     once: it reads no element twice, so what it reads can as well be computed there.
+    of_slices: `(operand, **params) -> (params, is_cut)` with which it gives a slice along the first axis of its result,
+        for the operand's type, and whether from the slice of the operand that stands there too, or from all of it;
+        gives None where several slices are mixed.
 
     >>> import functad, functad.numpy as jnp
     >>> from functad.extend.core import Primitive
@@ -63,6 +66,7 @@ class Indexed(Record):
     free: bool = False
     same_memory: bool = False
     once: bool = False
+    of_slices: Callable[..., tuple[dict[str, Any], bool] | None] | None = None
 
     def element(self, context: Any, index: Sequence[Any], eqn: Any, result: int) -> str:
         """The text of the element of a result of an equation."""

@@ -14,7 +14,12 @@ from functad.ir import Eqn, Program, Var
 
 
 class Observer:
-    """What is told; all methods do nothing here, so that a subclass needs only those that it wants."""
+    """What is told; all methods do nothing here, so that a subclass needs only those that it wants.
+
+    stages_calls: whether a function is traced to be shown, of which only the derivative rule would run.
+    """
+
+    stages_calls = False
 
     def traced(self, program: Program, variables: Mapping[int, Var]) -> None:
         """A trace became a Program, of which each tracer, by its identity, became a variable."""

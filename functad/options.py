@@ -68,6 +68,11 @@ OPTIONS: dict[str, Option] = {
         ("cublas", "functad"),
         "what multiplies matrices on GPUs: cuBLAS where it is found, or functad's kernels",
     ),
+    "cuda_atomics": Option(
+        False,
+        SWITCH,
+        "updates of floats on GPUs may be added as they come: faster, but sums are rounded otherwise each time",
+    ),
     "numpy_dtype_promotion": Option(
         "standard",
         ("standard", "strict"),
@@ -142,9 +147,13 @@ JIT_OPTIONS = (
     "numpy_dtypes",
     "fuse_multiply_add",
     "cuda_products",
+    "cuda_atomics",
     "numpy_dtype_promotion",
     "numpy_rank_promotion",
 )
+
+# Those of them that decide what is compiled of a Program.
+COMPILED_BY = ("fuse_multiply_add", "cuda_products", "cuda_atomics")
 
 # What is done with the result of each operation.
 CHECKS = ("debug_nans", "debug_infs", "debug_key_reuse", "default_device")

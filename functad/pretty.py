@@ -18,6 +18,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from itertools import count
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -338,7 +339,7 @@ class _Printer:
         if isinstance(value, tuple) and value and all(isinstance(v, Program) for v in value):
             programs = [self.reference(v) for v in value]
             return _group(_nest("(", _Break(""), *_join([_Break(" ")], programs)), _Break(""), ")")
-        return str(value)
+        return value.__name__ if isinstance(value, FunctionType) else str(value)
 
     def reference(self, program: Program) -> Any:
         if self.folded:

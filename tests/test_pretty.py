@@ -315,3 +315,14 @@ def test_names_of_any_alphabet_are_read_again():
     text = functad.program_to_text(program, user_names=True)
     assert "größe:f32[]" in text and "π:f32[]" in text
     assert str(functad.parse_program(text)) == str(program)
+
+
+def test_functions_are_printed_by_their_names():
+    saving = functad.checkpoint(lambda x: jnp.sin(x).sum(), policy=functad.checkpoint_policies.dots_saveable)
+    assert "policy=dots_saveable" in str(functad.make_jaxpr(functad.grad(saving))(1.0))
+
+
+def test_a_product_of_lax_is_printed_as_one_of_numpy():
+    x = np.ones((2, 2), np.float32)
+    by_lax = functad.make_jaxpr(lambda x: functad.lax.dot_general(x, x, (((1,), (0,)), ((), ()))))(x)
+    assert str(by_lax) == str(functad.make_jaxpr(lambda x: jnp.dot(x, x))(x))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from functad.errors import ConcretizationError, DifferentiationError, LeakedTrac
 from functad.evaluation import aval_of
 from functad.ir import Absent, Aval, Linearize, Primitive, Program, Var, Zero, memoised
 from functad.lowering_rules import Loops
+from functad.observing import observed, watching
 from functad.primitives.common import is_linear, reduce_sum
 from functad.tracing import (
     Trace,
@@ -47,6 +48,19 @@ class JvpRule(Protocol):
 Backward = Callable[[Flat, Flat], list[Any]]  # (residuals, cotangents of outputs) → cotangents of inputs
 
 
+class NamedBackward(NamedTuple):
+    """The second half of a rule, which equations show by its name."""
+
+    name: str
+    run: Backward
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __call__(self, residuals: Flat, cotangents: Flat) -> list[Any]:
+        return self.run(residuals, cotangents)
+
+
 class VjpRule(Protocol):
     """The two halves of reverse mode; `active` tells which primals are differentiated."""
 
@@ -69,10 +83,20 @@ def call_custom(primitive: Primitive, fun: Callable[..., list[Any]], args: Flat,
         if not any(isinstance(o, Tracer) for o in outs):
             return outs
     elif trace.keeps_values:
-        return list(bind(primitive, *args, call_jaxpr=None, num_consts=0, **params))
+        shown = _shown(fun, args, trace, params["name"])
+        return list(bind(primitive, *args, call_jaxpr=shown, num_consts=0, **params))
     program, consts = _staged(fun, args, trace, params["name"])
     operands = [*consts, *map(_as_array, args)]
     return list(bind(primitive, *operands, call_jaxpr=program, num_consts=len(consts), **params))
+
+
+def _shown(fun: Callable[..., list[Any]], args: Flat, trace: Trace, name: str) -> Program | None:
+    """The function as a Program for an observer who wants to see what is called, though only its rule runs."""
+    if watching.observer is None or not watching.observer.stages_calls:
+        return None
+    with observed(None):
+        program, closed_over = _staged(fun, args, trace, name)
+    return None if closed_over else program
 
 
 def _as_array(x: Any) -> Any:
@@ -291,6 +315,7 @@ def _vjp_linearize(
     *,
     fwd: VjpRule,
     name: str,
+    bwd: str,
     num_consts: int,
     **params: Any,
 ) -> tuple[list[Any], TangentMap]:
@@ -306,7 +331,7 @@ def _vjp_linearize(
             *residuals,
             *tangents,
             name=name,
-            bwd=backward,
+            bwd=NamedBackward(bwd, backward),
             num_res=len(residuals),
             active=tuple(active[num_consts:]),
             out_avals=tuple(avals),

@@ -29,7 +29,7 @@ def share_common_subexpressions(program: Program) -> Program:
 def equation_key(eqn: Eqn) -> Any:
     """What is equal for equations that surely compute the same; None where a parameter has no hash."""
     try:
-        key = (eqn.primitive.name, tuple(map(atom_key, eqn.invars)), exact_key(eqn.params))
+        key = (eqn.primitive, tuple(map(atom_key, eqn.invars)), exact_key(eqn.params))
         hash(key)
     except TypeError:
         return None

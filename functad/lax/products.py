@@ -79,7 +79,7 @@ def dot_general(
         x,
         y,
         dimension_numbers=(contract, batch),
-        preferred_element_type=_dtype(preferred_element_type),
+        preferred_element_type=_dtype(preferred_element_type) or x.dtype,
     )
 
 

@@ -5,6 +5,7 @@ Knows instructions by what they read and write; no text and no addresses.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -188,7 +189,14 @@ def _choose_chunks(block: Block) -> None:
             pieces *= 2
     else:
         pieces = max(2, min(int(cost / machine_model.SMALLEST_CHUNK), machine_model.MOST_PARTS))
+        pieces = max(pieces, _bytes_read_again(block) // machine_model.SECOND_CACHE)
     block.chunk = _shared_evenly(block.rows, min(pieces, block.rows))
+
+
+def _bytes_read_again(block: Block) -> int:
+    """The size of what several instructions of a block touch row by row: those rows of it had better stay in a cache."""
+    times = Counter(storage for instruction in block.instructions for storage in instruction.storages)
+    return sum(s.nbytes for s, count in times.items() if count > 1 and None not in block.touched[s][0])
 
 
 def _shared_evenly(rows: int, pieces: int) -> int:

@@ -10,10 +10,12 @@ from typing import NamedTuple
 
 from functad.dtypes import kind_of
 from functad.ir import Atom, Eqn, Literal, Program, Var
+from functad.primitives.arithmetic import add_p, sub_p
+from functad.primitives.logic import and_p, ge_p, gt_p, le_p, lt_p, ne_p
 
-_MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "ne": "ne"}
-_UPWARDS = ("lt", "le", "ne")  # of what the condition may be for a number that grows
-_DOWNWARDS = ("gt", "ge", "ne")
+_MIRRORED = {lt_p: gt_p, le_p: ge_p, gt_p: lt_p, ge_p: le_p, ne_p: ne_p}
+_UPWARDS = (lt_p, le_p, ne_p)  # of what the condition may be for a number that grows
+_DOWNWARDS = (gt_p, ge_p, ne_p)
 _LARGEST_STEP = 1 << 31
 
 
@@ -51,7 +53,7 @@ def counters_of(cond: Program, cond_consts: int, body: Program, body_consts: int
     while pending:
         atom = pending.pop()
         eqn = made.get(atom) if isinstance(atom, Var) else None
-        if eqn is not None and eqn.primitive.name == "and":
+        if eqn is not None and eqn.primitive is and_p:
             pending += eqn.invars
             continue
         counter = None if eqn is None else _counter(eqn, change, is_fixed)
@@ -62,10 +64,10 @@ def counters_of(cond: Program, cond_consts: int, body: Program, body_consts: int
 
 
 def _counter(eqn: Eqn, change: Callable[[Atom], int], is_fixed: Callable[[Atom], bool]) -> Counter | None:
-    if eqn.primitive.name not in _MIRRORED:
+    if eqn.primitive not in _MIRRORED:
         return None
     x, y = eqn.invars
-    for number, limit, comparison in ((x, y, eqn.primitive.name), (y, x, _MIRRORED[eqn.primitive.name])):
+    for number, limit, comparison in ((x, y, eqn.primitive), (y, x, _MIRRORED[eqn.primitive])):
         step = change(number)
         if step and comparison in (_UPWARDS if step > 0 else _DOWNWARDS) and is_fixed(limit):
             assert isinstance(number, Var)
@@ -76,12 +78,12 @@ def _counter(eqn: Eqn, change: Callable[[Atom], int], is_fixed: Callable[[Atom],
 def _added(body: Program, result: Atom, number: Var) -> int:
     """The integer that a body adds to a number to give its result; 0 if it does something else."""
     eqn = next((e for e in body.eqns if result in e.outvars), None)
-    if eqn is None or eqn.primitive.name not in ("add", "sub"):
+    if eqn is None or eqn.primitive not in (add_p, sub_p):
         return 0
     x, y = eqn.invars
-    if eqn.primitive.name == "add" and y is number:
+    if eqn.primitive is add_p and y is number:
         x, y = y, x
     if x is not number or not isinstance(y, Literal):
         return 0
-    step = int(y.value) if eqn.primitive.name == "add" else -int(y.value)
+    step = int(y.value) if eqn.primitive is add_p else -int(y.value)
     return step if abs(step) < _LARGEST_STEP else 0

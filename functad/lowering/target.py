@@ -19,7 +19,7 @@ from functad.lowering.nests.crossed import without_crossing
 from functad.lowering.nests.memory_order import put_in_memory_order
 from functad.lowering.nests.nest import PRE, Load, Nest, Store
 from functad.lowering.nests.split import split_reduction
-from functad.lowering.nests.updates import shared_updates
+from functad.lowering.nests.updates import AtomicUpdates, shared_updates
 from functad.lowering.python_functions import NumpyFunction
 from functad.lowering.steps import CallStep, ConvolutionStep, GemmStep, KernelStep, NestStep, SortStep, Step
 from functad.primitives.loops.convolution_geometry import Convolution
@@ -34,6 +34,11 @@ def no_places(dtype: Any) -> int:
     return 0
 
 
+def no_atomics(kind: str, dtype: Any) -> bool:
+    """The answer of machines that keep the order of all updates."""
+    return False
+
+
 def no_routine(name: str, dtype: Any) -> bool:
     """The answer of machines whose kernels cannot call LAPACK."""
     return False
@@ -46,12 +51,14 @@ class Machine(NamedTuple):
     has_routine: whether kernels can call a routine of LAPACK for a dtype.
     on_device: whether kernels run on a device with memory of its own: they can call no matrix product, convolutions
         and sorts are steps of their own, and what Python computes is copied to the host and back.
+    atomic: which updates, by kind and dtype, several threads may do at one place at a time.
     """
 
     threads: int = 1
     place_columns: PlaceColumns = no_places
     has_routine: HasRoutine = no_routine
     on_device: bool = False
+    atomic: AtomicUpdates = no_atomics
 
 
 ANY_MACHINE = Machine()
@@ -85,7 +92,9 @@ class StepWriter:
         nest.drop_unused()
         collapse(nest)
         part(nest)
-        for suffix, one in shared_updates(nest, self.machine.threads, self.machine.on_device):
+        for suffix, one in shared_updates(
+            nest, self.machine.threads, self.machine.on_device, self.machine.atomic
+        ):
             collapse(one)
             self.steps.append(NestStep(f"{name}{suffix}", one, list(dict.fromkeys(one.eqns))))
 
@@ -105,6 +114,7 @@ class Target:
         self._name = name
         self.threads_hint = writer.machine.threads
         self.on_device = writer.machine.on_device
+        self._scratch = 0
         self.source = eqn.source
 
     def kernel(
@@ -132,7 +142,8 @@ class Target:
         self._writer.steps.append(step)
 
     def scratch(self, shape: Sequence[int], dtype: Any) -> Buffer:
-        return new_buffer(f"scratch_{self._name}", shape, np.dtype(dtype))
+        self._scratch += 1
+        return new_buffer(f"scratch{self._scratch}_{self._name}", shape, np.dtype(dtype))
 
     def blas(self, dtype: Any, places: bool = False) -> Buffer:
         """The handle of matrix products of a dtype, or of products of places."""

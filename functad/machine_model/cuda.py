@@ -23,9 +23,10 @@ CUDA_PART_TERMS = 1 << 12
 """elements of a reduction, of each thread of a block 32, from which on they are a part that a block gathers. Compared
 on no GPU yet."""
 
-CUDA_CARRIED_STEPS = 1 << 14
-"""steps of a loop along which a value is carried that are one block's work, where there are few such loops. Compared on
-no GPU yet: each block reads the totals of all before it, a thousand of them in 16 million steps."""
+CUDA_CARRIED_ITEMS = 15
+"""steps of a loop along which a value is carried that each thread of a block does at a time, where many blocks share
+such a loop. Compared on no GPU yet: an odd number, as threads then use all banks of shared memory, which has room for
+16 steps of each of them even of complex128."""
 
 CUDA_VECTOR_POINTS = 1 << 20
 """elements from which on a thread computes four neighbours, loaded and stored together. Compared on no GPU yet: four
@@ -46,6 +47,22 @@ for each thread."""
 CUDA_SORT_ITEMS = 9
 """elements that each thread of a block merges. Compared on no GPU yet: an odd number, as threads then use all banks of
 shared memory, and about as many as a tile that was sorted has."""
+
+CUDA_RADIX_BITS = 8
+"""bits of a digit by which elements are moved. Compared on no GPU yet: with 256 values about eight elements of a tile
+are moved to places side by side."""
+
+CUDA_RADIX_SPLIT_BITS = 4
+"""bits of a digit by which a block sorts its tile at a time. Compared on no GPU yet: a counter of each value for each
+thread takes 8 KiB of shared memory."""
+
+CUDA_RADIX_ITEMS = 15
+"""elements of a tile for each thread of a block, where shared memory has room for them. Compared on no GPU yet: an odd
+number, as threads then use all banks."""
+
+CUDA_LAUNCH_BYTES = 4 << 20
+"""bytes that a GPU could move in the time in which one more kernel of a graph begins. Compared on no GPU yet: what 3 TB
+a second come to in 1.4 µs."""
 
 CUDA_PIECES = 1024
 """threads for which rules with kernels of their own cut their work, into a few pieces for each: enough to keep all

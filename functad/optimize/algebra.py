@@ -72,7 +72,10 @@ def negated_twice(eqn: Eqn, view: View) -> Atom | None:
 
 
 def known_case(eqn: Eqn, view: View) -> Atom | None:
+    """The case that is chosen, or the only one."""
     which, *cases = eqn.invars
+    if all(case is cases[0] for case in cases):
+        return cases[0]
     return cases[min(max(int(which.value), 0), len(cases) - 1)] if isinstance(which, Literal) else None
 
 
@@ -87,7 +90,7 @@ def same_value(eqn: Eqn, view: View) -> Atom | None:
 def is_zeros(atom: Atom, view: View) -> bool:
     """Whether an atom is an array of zeros, none of them negative."""
     number = repeated_literal(atom, view)
-    return number is not None and bool(number.value == 0) and str(number.value)[0] != "-"
+    return number is not None and not any(np.asarray(number.value).tobytes())
 
 
 def _is_any_zeros(atom: Atom, view: View) -> bool:

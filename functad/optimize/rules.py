@@ -8,6 +8,7 @@ from __future__ import annotations
 from functad.control import scan_p
 from functad.editing.rewriting import Rule
 from functad.optimize import algebra, broadcasts, gathered_products, moves, pairs, products, scatters, spectra
+from functad.optimize.loops import products as loop_products
 from functad.optimize.loops import slices, unrolling
 from functad.primitives.arithmetic import div_p, neg_p
 from functad.primitives.common import add_any_p, broadcast_in_dim_p, reshape_p, transpose_p
@@ -31,7 +32,8 @@ SCALAR_RULES = (
     Rule("x / 2ⁿ", (div_p,), algebra.over_power_of_two, "1 / 2ⁿ is exact: the product is the quotient, rounded once"),
     Rule("ct + 0", (add_any_p,), algebra.plus_zero_cotangent, "loops sum up from zeros; no sign of zero matters there"),
     Rule("−(−x)", (neg_p,), algebra.negated_twice, "a sign that changes twice"),
-    Rule("known case", (select_n_p,), algebra.known_case, "the case that is chosen, out-of-range indices clamped"),
+    Rule("known case", (select_n_p,), algebra.known_case, "the case that is chosen, indices clamped, or the only one"),
+    Rule("update of some rows", (select_n_p,), scatters.made_for_some_rows, "what is dropped, or written back, stays"),
     Rule("the same value", None, algebra.same_value, "`stop_gradient`, no conversion, a sum of one give it"),
     Rule("transposed twice", (transpose_p,), moves.transposed_twice, _SAME_ELEMENTS),
     Rule("reshaped twice", (reshape_p, squeeze_p), moves.reshaped_twice, _SAME_ELEMENTS),
@@ -70,5 +72,8 @@ UNROLL_RULES = (
 )
 """Loops as they were written, once those that go together are one."""
 
-SINK_RULES = (Rule("sinking", (scan_p,), slices.sunk, "each step computes the same from the same slices"),)
+SINK_RULES = (
+    Rule("sinking", (scan_p,), slices.sunk, "each step computes the same from the same slices"),
+    Rule("products of one sum", (scan_p,), loop_products.joined, "the same sums of the same products, in another order"),
+)
 """Loops, once all that is done to one of them is done; `loops.moves` lists that."""

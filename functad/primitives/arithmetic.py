@@ -161,12 +161,12 @@ div_p = binary(
     _div_impl,
     jvps=[
         lambda t, out, x, y: div(t, y),  # ∂(x/y)/∂x = 1/y
-        lambda t, out, x, y: mul(mul(neg(t), out), div(scalar_like(y, 1), y)),  # ∂(x/y)/∂y = −(x/y)/y
+        lambda t, out, x, y: div(mul(neg(t), out), y),  # ∂(x/y)/∂y = −(x/y)/y
     ],
     transpose=_div_transpose,
     pullbacks=[
         lambda ct, out, x, y: div(ct, y),
-        lambda ct, out, x, y: neg(mul(mul(ct, div(scalar_like(y, 1), y)), out)),
+        lambda ct, out, x, y: neg(mul(div(ct, y), out)),  # ct/y is that of x, too
     ],
     data=lambda: (np.array([[1, -2, 3]], np.float32), np.array([[2, 0.5, -4]], np.float32)),
     lower=Scalar(_quotient_text),

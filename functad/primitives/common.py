@@ -135,6 +135,16 @@ def _broadcast_in_dim_element(
     return str(context.read(0, [index[d] * int(n != 1) for d, n in zip(broadcast_dimensions, sizes)]))
 
 
+def _broadcast_in_dim_of_slices(
+    x: Aval, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]
+) -> tuple[dict[str, Any], bool] | None:
+    is_cut = broadcast_dimensions[:1] == (0,) and x.shape[0] == shape[0]
+    rest = broadcast_dimensions[1:] if is_cut else broadcast_dimensions
+    if 0 in rest:
+        return None
+    return {"shape": shape[1:], "broadcast_dimensions": tuple(d - 1 for d in rest)}, is_cut
+
+
 broadcast_in_dim_p: Primitive = Primitive(
     name="broadcast_in_dim",
     doc="Repeat an array along new axes and along axes of size 1.",
@@ -144,7 +154,7 @@ broadcast_in_dim_p: Primitive = Primitive(
     jvp=OwnDerivative(),
     transpose=_broadcast_in_dim_transpose,
     batch=_broadcast_in_dim_batch,
-    lower=Indexed(_broadcast_in_dim_element, free=True),
+    lower=Indexed(_broadcast_in_dim_element, free=True, of_slices=_broadcast_in_dim_of_slices),
     examples=lambda: [
         Example(args=(normal(3),), params={"shape": (2, 3), "broadcast_dimensions": (1,)}),
         Example(args=(normal(1, 3),), params={"shape": (2, 4, 3), "broadcast_dimensions": (0, 2)}),
@@ -241,6 +251,11 @@ def _transpose_batch(axis_size: int, args: Any, dims: Any, *, permutation: tuple
     return transpose(args[0], (d, *(i + (i >= d) for i in permutation))), 0
 
 
+def _transpose_of_slices(x: Aval, *, permutation: tuple[int, ...]) -> tuple[dict[str, Any], bool] | None:
+    first, *others = permutation
+    return None if first else ({"permutation": tuple(d - 1 for d in others)}, True)
+
+
 transpose_p = Primitive(
     name="transpose",
     doc="Permute the axes.",
@@ -251,11 +266,14 @@ transpose_p = Primitive(
     transpose=lambda ct, x, *, permutation: [transpose(ct, _inverse(permutation))],
     batch=_transpose_batch,
     lower=Indexed(
-        lambda context, index, *, permutation: context.read(0, [index[i] for i in _inverse(permutation)]), free=True
+        lambda context, index, *, permutation: context.read(0, [index[i] for i in _inverse(permutation)]),
+        free=True,
+        of_slices=_transpose_of_slices,
     ),
     examples=lambda: [
         Example(args=(normal(2, 3),), params={"permutation": (1, 0)}),
         Example(args=(normal(2, 3, 4),), params={"permutation": (2, 0, 1)}),
+        Example(args=(normal(2, 3, 4),), params={"permutation": (0, 2, 1)}),
     ],
 )
 

@@ -120,6 +120,13 @@ def scatter_matching(numbers: GatherDimensionNumbers) -> ScatterDimensionNumbers
     return ScatterDimensionNumbers(*numbers)
 
 
+def slice_sizes(shape: Dims, updates: Dims, numbers: ScatterDimensionNumbers) -> Dims:
+    """The shape of the slices of an operand that a scatter of updates of that shape writes."""
+    window = iter([updates[d] for d in numbers.update_window_dims])
+    dropped = (*numbers.inserted_window_dims, *numbers.operand_batching_dims)
+    return tuple(1 if d in dropped else next(window) for d in range(len(shape)))
+
+
 # --- shape rules ------------------------------------------------------------------------------------------
 
 

@@ -41,6 +41,7 @@ from functad.primitives.dimension_numbers import (
     gather_matching,
     gather_shape,
     scatter_matching,
+    slice_sizes,
 )
 from functad.primitives.kernels import indexing as kernels
 from functad.primitives.loops import gathering, scattering
@@ -271,11 +272,9 @@ def _written_by(x: Any, indices: Any, updates: Any, dimension_numbers: ScatterDi
     shape = aval_of(x).shape
     if 0 in shape:  # nothing has no places: no update is written
         return full(updates.shape, scalar_like(x, 0))
-    sizes = iter([updates.shape[d] for d in dimension_numbers.update_window_dims])
-    dropped = (*dimension_numbers.inserted_window_dims, *dimension_numbers.operand_batching_dims)
-    slice_sizes = [1 if d in dropped else next(sizes) for d in range(len(shape))]
+    sizes = slice_sizes(shape, updates.shape, dimension_numbers)
     fill_value = 0 if params["mode"] is FILL_OR_DROP else None
-    return gather(x, indices, gather_matching(dimension_numbers), slice_sizes, fill_value=fill_value, **params)
+    return gather(x, indices, gather_matching(dimension_numbers), sizes, fill_value=fill_value, **params)
 
 
 # --- derivatives of the scatters --------------------------------------------------------------------------

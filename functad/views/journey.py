@@ -77,9 +77,10 @@ def journey(
     with observed(recorder):
         traced: Traced = (fun if hasattr(fun, "trace_anew") else jit(fun)).trace_anew(*args, **kwargs)
         recorder.finish_tracing(traced.jaxpr, _user_names(traced) if user_names else None)
-        program = without_keys(closed(traced.jaxpr))
-        recorder.expected = program
-        optimized = simplify(program)
+        recorder.expected = program = closed(traced.jaxpr)
+        on_words = without_keys(program)
+        recorder.passed("keys_on_words", _KEYS, program, on_words)
+        optimized = simplify(on_words)
         lowering = CpuLowering(optimized, traced.donated_inputs(), recorder.known_names(optimized))
     recorder.take_names(lowering.schedule.names)
     unmeasured = _why_not_run(lowering.program) if times else ""
@@ -119,6 +120,7 @@ def _why_not_run(program: Program) -> str:
 # --- stages --------------------------------------------------------------------------------------------------------
 
 
+_KEYS = "each random key is a word of 64 bits, and what is drawn with it the arithmetic of its generator"
 _RECORDED = "The function ran once on stand-ins for arrays, which recorded each operation: an equation a line."
 _RECORDED_PART = (
     "The function ran once on stand-ins for arrays, which recorded each operation on what is differentiated: an "

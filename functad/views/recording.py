@@ -40,6 +40,8 @@ class AppliedPass(NamedTuple):
 class JourneyRecorder(Observer):
     """Notes derivatives, passes and rules, and which variables of different Programs are the same."""
 
+    stages_calls = True
+
     def __init__(self) -> None:
         self.names: dict[Var, str] = {}
         self._taken: set[str] = set()

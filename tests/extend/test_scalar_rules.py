@@ -40,6 +40,12 @@ def test_it_fuses_in_all_transforms(rule):
     assert "square_b = at_a * at_a" in str(cuda)
 
 
+def test_two_of_one_name_are_two():
+    square_p, other_p = made(Scalar("{0} * {0}")), made(Scalar("{0} + {0}"))
+    found = functad.jit(lambda x: (square_p.bind(x), other_p.bind(x)))(X)
+    np.testing.assert_array_equal(found, (X * X, X + X))
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -191,3 +191,31 @@ def test_a_wide_product_does_not_keep_a_loop_from_running_row_by_row(monkeypatch
     np.testing.assert_allclose(results[0], eval_program(program, [weight, rows])[0], rtol=1e-3, atol=1e-5)
     alone = OpenExecutable(functad.make_jaxpr(lambda a, b: jnp.tanh(a @ b))(rows[0, :, :64], weight))
     assert len(alone.blocks) == 2  # there threads share columns, and then elements
+
+
+def sum_of_products(xs, u, w, b):
+    def step(h, x):
+        gates = jnp.tanh(b + (x * h[:, :1]) @ u + 2.0 + h @ w)
+        h = gates[:, :24] * gates[:, 24:48] + gates[:, 48:72] * gates[:, 72:]
+        return h, h
+
+    return lax.scan(step, jnp.ones((8, 24), xs.dtype), xs)[1]
+
+
+def shapes_of_products(*args):
+    (scan,) = [e for e in optimized_program(sum_of_products, *args).eqns if e.primitive.name == "scan"]
+    body = scan.params["jaxpr"]
+    return [[a.aval.shape for a in e.invars] for e in body.eqns if e.primitive.name == "dot_general"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_products_with_weights_that_are_added_are_one_product(dtype):
+    rng = np.random.default_rng(5)
+    args = [rng.uniform(-0.2, 0.2, s).astype(dtype) for s in ((9, 8, 6), (6, 96), (24, 96), (96,))]
+    assert shapes_of_products(*args) == [[(8, 30), (30, 96)]]
+    np.testing.assert_allclose(functad.jit(sum_of_products)(*args), sum_of_products(*args), rtol=2e-5, atol=2e-6)
+
+
+def test_products_are_not_joined_where_that_moves_more():
+    args = [np.zeros(s, np.float32) for s in ((9, 8, 96), (96, 96), (24, 96), (96,))]
+    assert len(shapes_of_products(*args)) == 2  # rows of 120 elements to be written, and weights, for results of 96

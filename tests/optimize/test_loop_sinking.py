@@ -12,6 +12,8 @@ import functad
 import functad.numpy as jnp
 from functad import lax
 from functad.execution import optimized
+from functad.ir import Aval, registry
+from functad.lowering_rules import Indexed
 from functad.optimize.pipeline import simplify
 
 STEPS, SIZE = 20, 100
@@ -172,3 +174,20 @@ def test_the_size_of_a_program_does_not_depend_on_the_length_of_a_loop() -> None
         made = optimized(functad.make_jaxpr(lambda x: decayed(x * 2 + 1)[0])(given))
         sizes.append(len(made.eqns) + sum(len(body(s).eqns) for s in scans(made)))
     assert sizes[0] == sizes[1]
+
+
+def test_what_records_say_of_slices_holds_in_their_examples() -> None:
+    found: dict[str, int] = {}
+    for name, primitive in registry.items():
+        if not isinstance(primitive.lower, Indexed) or primitive.lower.of_slices is None:
+            continue
+        for example in primitive.examples():
+            (x,) = example.args
+            whole = primitive.impl(x, **example.params)
+            of_slice = primitive.lower.of_slices(Aval(x.shape, x.dtype), **example.params) if whole.ndim else None
+            if of_slice is not None:
+                params, is_cut = of_slice
+                found[name] = found.get(name, 0) + len(whole)
+                for k, wanted in enumerate(whole):
+                    np.testing.assert_array_equal(primitive.impl(x[k] if is_cut else x, **params), wanted)
+    assert found.keys() == {"broadcast_in_dim", "transpose"}

@@ -199,10 +199,12 @@ def test_one_element_for_each_row_of_zeros_is_a_choice(mode: Any) -> None:
     rewritten(simplify_numbers, one_of_each_row(mode), np.array([[-1], [0], [-3], [3]], np.int32), UPDATES)
 
 
-@pytest.mark.parametrize("zero", [-0.0, 1.0])
-def test_only_zeros_are_zeros(zero: float) -> None:
+@pytest.mark.parametrize("zero", [-0.0, 1.0, complex(-0.0, -0.0), complex(0.0, -0.0)])
+def test_only_zeros_are_zeros(zero: complex) -> None:
+    dtype = "complex64" if isinstance(zero, complex) else "float32"
     indices = np.array([[0], [2], [1], [7]], np.int32)
-    after = rewritten(simplify_numbers, one_of_each_row("drop", zero=zero), indices, UPDATES)
+    made = one_of_each_row("drop", dtype, zero)
+    after = rewritten(simplify_numbers, made, indices, UPDATES.astype(dtype))
     assert "scatter-add" in names(after)
 
 

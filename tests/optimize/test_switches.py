@@ -44,6 +44,14 @@ def _recurrent(weights: Any, xs: Any) -> Any:
     return lax.scan(step, jnp.zeros((8, 64)), xs)[1].sum()
 
 
+def _gated(u: Any, w: Any, xs: Any) -> Any:
+    def step(h: Any, x: Any) -> Any:
+        gates = jnp.tanh((x + h[:, :8]) @ u + h @ w)
+        return gates[:, :24] * gates[:, 24:48] + gates[:, 48:72] * gates[:, 72:], None
+
+    return lax.scan(step, jnp.ones((8, 24)), xs)[0]
+
+
 def _newton(x: Any) -> Any:
     return lax.while_loop(lambda s: jnp.abs(s * s - x) > 1e-3, lambda s: 0.5 * (s + x / s), x)
 
@@ -65,6 +73,9 @@ EXAMPLES: dict[str, Example] = {
     "rule: ct + 0": Example(functad.grad(_recurrent), ((WEIGHTS, WEIGHTS * 0.5, ROWS[0]), PARTS[:3])),
     "rule: −(−x)": Example(lambda x: lax.neg(lax.neg(x)), (X,)),
     "rule: known case": Example(lambda x: lax.select_n(np.bool_(True), x, x + 1), (X,)),
+    "rule: update of some rows": Example(
+        functad.vmap(lambda row, i: jnp.where(i > 0, row.at[i].set(1.0), row)), (M, np.array([0, 3, 1]))
+    ),
     "rule: the same value": Example(lambda x: lax.stop_gradient(x) * 2, (X,)),
     "rule: transposed twice": Example(lambda m: lax.transpose(lax.transpose(m, (1, 0)), (1, 0)) * 2, (M,)),
     "rule: reshaped twice": Example(lambda m: lax.reshape(lax.reshape(m, (12,)), (4, 3)) * 2, (M,)),
@@ -113,6 +124,9 @@ EXAMPLES: dict[str, Example] = {
         lambda c, x: (jnp.tanh(c + x),) * 2, x[0], x)[1], (x,), (x,))[1], (ROWS,)),
     "rule: sinking": Example(
         lambda x: lax.scan(lambda c, x: (jnp.tanh(c * x), None), x[0], x * 2), (np.tile(ROWS, (4, 4)),)
+    ),
+    "rule: products of one sum": Example(
+        _gated, (np.tile(WEIGHTS[:8], (1, 2))[:, :96], np.tile(WEIGHTS[:24], (1, 2))[:, :96], PARTS[..., :8])
     ),
     "rule: several steps at once": Example(
         lambda x: lax.scan(lambda c, x: (jnp.tanh(c * x), None), x[0], x, unroll=2)[0], (ROWS,)

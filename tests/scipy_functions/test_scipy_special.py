@@ -92,6 +92,9 @@ AT = [
     (special.y0, (0.3,)),
     (special.y1, (30.0,)),
     (lambda x: special.yn(2, x), (2.0,)),
+    (lambda x: special.iv(0.5, x), (1.2,)),
+    (lambda x: special.iv(-2.3, x), (45.0,)),
+    (lambda x: special.ive(3, x), (-2.0,)),
     (special.dawsn, (0.2,)),
     (special.dawsn, (-7.0,)),
     (lambda x, y: special.wofz(x + 1j * y).real, (0.3, -0.4)),
@@ -177,6 +180,33 @@ def test_bessel_functions_of_the_second_kind():
         np.testing.assert_array_equal(run(lambda x: special.yn(20, x))(np.array([1e-30, 0.0])), -np.inf)
     with pytest.raises(ArgumentError, match="the order must be one known integer, got 0.5"):
         special.jv(0.5, 1.0)
+
+
+def test_modified_bessel_functions_of_any_order():
+    v = np.array([0.0, 0.5, 3.7, 29.99, 80.0, -0.5, -7.3, -35.3, 150.5, 2.0])
+    x = np.array([700.0, 1e-3, 40.1, 39.9, 10.0, 10.0, 3.0, 40.1, 300.0, -1.0])
+    # mpmath.besseli in 40 digits
+    exact = [
+        1.5295933476718737e302,
+        0.02523132942542268,
+        1.3832182260002978e16,
+        242524443677.2916,
+        1.5727623789148533e-63,
+    ]
+    exact += [2778.784615329575, -11.999524379918345, 5809627706.800549, 3.5651717842961868e112, 0.13574766976703828]
+    ends = [(0, 0, 1), (0.5, 0, 0), (-0.5, 0, np.inf), (-2, 0, 0), (0.5, -1, np.nan), (1, np.inf, np.inf)]
+    ends += [(1, -np.inf, -np.inf), (2, np.nan, np.nan), (np.nan, 1, np.nan), (1, 712, 2.4666770135246153e307)]
+    for run in (lambda f: f, functad.jit):
+        with functad.enable_x64(True):
+            np.testing.assert_allclose(run(special.iv)(v, x), exact, rtol=1e-13)
+            np.testing.assert_allclose(run(special.ive)(v, x), exact * np.exp(-np.abs(x)), rtol=2e-13)
+            of_order, at, values = np.array(ends, float).T
+            np.testing.assert_allclose(run(special.iv)(of_order, at), values, rtol=1e-13)
+            np.testing.assert_array_equal(run(special.ive)(2.5, np.array([np.inf, 0.0])), 0.0)
+            np.testing.assert_allclose(run(special.ive)(2.5, 1e200), 1 / np.sqrt(2 * np.pi * 1e200), rtol=1e-13)
+    with pytest.raises(DifferentiationError, match="no derivative in the order v"):
+        functad.grad(special.iv)(2.0, 1.0)
+    assert functad.grad(special.iv, 1)(1.0, 0.0) == 0.5 and functad.grad(special.ive, 1)(0.0, 0.0) == 0
 
 
 def test_ways_to_take_some_of_many():

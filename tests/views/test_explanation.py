@@ -231,6 +231,28 @@ def test_a_pass_of_the_users_shows_up(monkeypatch):
     assert found["Count twice"].does.startswith("Nothing is counted, but equations go round.")
 
 
+def test_functions_with_rules_show_what_they_call_and_what_their_rules_are_called():
+    @functad.custom_vjp
+    def clipped(x):
+        return x * x
+
+    def clipped_bwd(x, ct):
+        return (jnp.clip(ct * 2 * x, -1, 1),)
+
+    clipped.defvjp(lambda x: (clipped(x), x), clipped_bwd)
+    found = functad.explain(functad.grad(lambda x: clipped(jnp.sin(x)).sum()), times=False)(np.ones(3, np.float32))
+    assert "call_jaxpr={ … 1 equations }" in str(found["Traced"]) and "mul" in str(found["Traced"])
+    linearised = str(found["Linearised"])
+    assert "custom_lin[name=clipped" in linearised and "bwd=clipped_bwd" in linearised and " at 0x" not in str(found)
+
+
+def test_random_keys_become_words():
+    found = functad.explain(lambda key: functad.random.uniform(key, (4,)), times=False)(functad.random.key(0))
+    text = str(found["Keys on words"])
+    assert "-     b:u32[4] = random_bits" in text and "threefry2x32" in text
+    assert found["Keys on words"].does.endswith("5 equations became 10.")
+
+
 def test_observers_end_with_their_context():
     told = []
 

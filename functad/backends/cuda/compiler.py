@@ -12,9 +12,11 @@ import re
 import shutil
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,6 +29,7 @@ from functad.backends.cpu.compile import objects
 from functad.backends.cuda.intrinsics import types
 from functad.backends.cuda.launching import Launch
 from functad.errors import CompilationError
+from functad.primitives.user_kernels import PREFIX
 from functad.system.once import unforked
 
 _ENTRY = re.compile(r"\.visible\s+\.entry\s+(\w+)")
@@ -61,7 +64,7 @@ def ptx(function: Any, arguments: Sequence[tuple[str, str]], capability: tuple[i
     """
     given = tuple([_type(kind, dtype) for kind, dtype in arguments])
     try:
-        with unforked, _nvvm_option("fma", fused):
+        with unforked, _one_at_a_time, _nvvm_option("fma", fused), _plain_indices(function):
             text, _ = cuda.compile_ptx(getattr(function, "py_func", function), given, cc=capability)
     except Exception as problem:
         raise CompilationError(_explained(problem)) from problem
@@ -77,6 +80,31 @@ def _nvvm_option(name: str, value: bool) -> Iterator[None]:
         yield
     finally:
         nvvm.compile_ir = compile_ir
+
+
+@contextmanager
+def _plain_indices(function: Any) -> Iterator[None]:
+    """A context in which no index counts from the end of an array: those of functad's kernels never do.
+
+    Elsewhere each access asks whether its index is negative, and keeps the array's size for that. Users' functions may
+    count from the end, and what is a part of Numba itself compiles for the CPU, too.
+    """
+    names = getattr(function, "py_func", function).__code__.co_names
+    if _arrays is None or any(name.startswith(PREFIX) for name in names):
+        yield
+        return
+    usual = _arrays.fix_integer_index
+    _arrays.fix_integer_index = lambda context, builder, kind, index, size: context.cast(
+        builder, index, kind, types.intp
+    )
+    try:
+        yield
+    finally:
+        _arrays.fix_integer_index = usual
+
+
+_one_at_a_time = threading.RLock()
+_arrays: Any = import_module("numba.cuda.np.arrayobj") if find_spec("numba.cuda.np") else None
 
 
 def _type(kind: str, dtype: str) -> Any:

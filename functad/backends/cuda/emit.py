@@ -6,6 +6,7 @@ Knows grids, blocks and shared memory; nothing of Programs, of memory or of Numb
 from __future__ import annotations
 
 import ast
+import math
 import textwrap
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -170,8 +171,10 @@ class CudaEmitter:
     def _share(self, depth: int, gathered: Sequence[Accumulator | Carried]) -> None:
         self.depths = depths(self.nest, {**dict.fromkeys(self.outer, 0), **dict.fromkeys(self.inner, 1)})
         for a in gathered:
-            kind = SHARED_TYPES.get(a.dtype.name, a.dtype.name)
-            self._line(depth, f"shared_{a.name} = cuda.shared.array(THREADS, {kind})")
+            self._line(depth, f"shared_{a.name} = cuda.shared.array(THREADS, {self._shared_type(a)})")
+
+    def _shared_type(self, gathered: Accumulator | Carried) -> str:
+        return SHARED_TYPES.get(gathered.dtype.name, gathered.dtype.name)
 
     def row(self, given: Mapping[Storage, Parameter]) -> str:
         """The text of what a block computes of row `row_here`; given: what parameters are called."""
@@ -212,17 +215,13 @@ class CudaEmitter:
         self._line(1, "cuda.syncthreads()")
 
     def _carried_by_block(self) -> None:
+        """As many steps at a time as a block has threads; `before` is what all earlier ones have come to."""
         (symbol,) = self.inner
         self._begin_block(self.nest.carries)
         for c in self.nest.carries:
             self._line(1, f"before_{c.name} = {start_of(c)}")
-        self._carried_steps("0", str(symbol.extent))
-
-    def _carried_steps(self, start: str, end: str) -> None:
-        """As many steps at a time as a block has threads; `before` is what all earlier ones have come to."""
-        (symbol,) = self.inner
         inside = f"if {symbol.name} < {symbol.extent}:"
-        self._line(1, f"for first in range({start}, {end}, THREADS):")
+        self._line(1, f"for first in range(0, {symbol.extent}, THREADS):")
         self._line(2, f"{symbol.name} = first + thread")
         for c in self.nest.carries:
             self._line(2, f"{c.name} = {start_of(c)}")
@@ -276,8 +275,8 @@ class CudaEmitter:
 
     # --- lines -------------------------------------------------------------------------------------------
 
-    def _line(self, depth: int, text: str) -> None:
-        self.lines.append("    " * depth + text)
+    def _line(self, depth: int, *lines: str) -> None:
+        self.lines += ["    " * depth + line for line in lines]
 
     def _loop(self, depth: int, name: str, symbols: Sequence[Symbol], first: str, step: str) -> None:
         """One loop, shared among threads, over all points of several loops; within it, their variables."""
@@ -288,9 +287,13 @@ class CudaEmitter:
             self._line(depth, f"for {symbols[0].name} in range({first}, {extent}, {step}):")
             return
         self._line(depth, f"for {name} in range({first}, {extent}, {step}):")
-        index = delinear(data(name, 0, extent - 1), [s.extent for s in symbols])
-        for symbol, value in zip(symbols, index):
-            self._line(depth + 1, f"{symbol.name} = {value.text()}")
+        self._places(depth + 1, name, symbols)
+
+    def _places(self, depth: int, name: str, symbols: Sequence[Symbol]) -> None:
+        """The variables of several loops, of a point among all of theirs."""
+        extents = [s.extent for s in symbols]
+        for symbol, value in zip(symbols, delinear(data(name, 0, math.prod(extents) - 1), extents)):
+            self._line(depth, f"{symbol.name} = {value.text()}")
 
     def _statements(self, level: int, depth: int | None, at: int) -> None:
         """Print the statements of a level that must stand `depth` loops deep (of any depth for None)."""
@@ -338,6 +341,10 @@ class CudaEmitter:
         if conditions := [*([update.guard] if update.guard else []), *owned]:
             self._line(depth, f"if {' and '.join(conditions)}:")
             depth += 1
+        if update.atomic:
+            array = self.parameters[update.buffer.storage][0]
+            self._line(depth, f"cuda.atomic.{update.kind}({array}, {update.offset.text()}, {update.value})")
+            return
         element = self._element(update.buffer, update.offset)
         after = updated(update, _loaded(update.buffer, element))
         self._line(depth, f"{element} = {_stored(replace(update, value=after))}")

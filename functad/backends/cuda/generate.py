@@ -101,11 +101,11 @@ class _CudaWriter:
         work, parted = work_of(step.nest), emit_parted(step.nest, step.name, self.threads)
         if parted is None:
             return [self._call_of(emit(step.nest, self.threads), step, work.flops, work.bytes)]
-        totals, carried = parted
-        first = replace(step, name=f"totals_{step.name}")
-        read = float(sum(b.nbytes for _, b, mode in totals.parameters if mode != "w"))
+        cleared, carried = parted
+        first = replace(step, name=f"clear_{step.name}")
+        nbytes = float(sum(b.nbytes for _, b, _ in cleared.parameters))
         return [
-            self._call_of(totals, first, work.flops, read),
+            self._call_of(cleared, first, 0.0, nbytes),
             self._call_of(carried, step, work.flops, work.bytes),
         ]
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functad import machine_model
 from functad.backends.cpu.report import ShownKernels
 from functad.backends.cuda.generate import generate
+from functad.backends.cuda.mapping import is_atomic
 from functad.backends.cuda.scalars import SIMULATED
 from functad.config import config
 from functad.editing.dead_code import eliminate_dead_code
@@ -42,11 +43,18 @@ class CudaLowering(ShownKernels):
         self.fused: bool = config.fuse_multiply_add
         self.by_library = config.cuda_products == "cublas"
         self.program = eliminate_dead_code(program)  # what is not used has no place to be written to
-        self.schedule = make_schedule(self.program, donated, Machine(machine_model.CUDA_PIECES, on_device=True))
+        self.schedule = make_schedule(self.program, donated, _machine())
         if config.check_programs:
             check_schedule(self.schedule)
         self.generated = generate(self.schedule, THREADS, TILE)
         self.memory_plan = plan_memory(_blocks(self.generated.instructions))
+
+
+def _machine() -> Machine:
+    adds = config.cuda_atomics
+    return Machine(
+        machine_model.CUDA_PIECES, on_device=True, atomic=lambda kind, dtype: is_atomic(kind, dtype, adds)
+    )
 
 
 def _blocks(items: Sequence[Instruction | ControlPlan]) -> list[Block | ControlPlan]:

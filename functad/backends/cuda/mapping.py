@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from functad import machine_model
 from functad.dtypes import kind_of
 from functad.lowering.nests.nest import Nest
@@ -90,6 +92,16 @@ def in_any_order(nest: Nest) -> bool:
     """Whether values may be put together in another order: products of floats would over- or underflow elsewhere."""
     gathered = [(a.kind, a.dtype) for a in nest.accumulators] + [(c.kind, c.dtype) for c in nest.carries]
     return not any(kind == "prod" and kind_of(dtype) in "fc" for kind, dtype in gathered)
+
+
+def is_atomic(kind: str, dtype: np.dtype, adds_floats: bool) -> bool:
+    """Whether several threads may update one place at a time: whole numbers come to the same in any order.
+
+    adds_floats: whether sums of floats may be rounded in any order, too.
+    """
+    if dtype.itemsize not in (4, 8):
+        return False
+    return kind in ("add", "min", "max") if kind_of(dtype) in "iu" else adds_floats and kind == "add" and kind_of(dtype) == "f"
 
 
 def shared_bytes(nest: Nest, threads: int) -> int:

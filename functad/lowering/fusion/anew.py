@@ -37,7 +37,7 @@ def _of_unit(inlining: Inlining, unit: Unit, readers: dict[Var, list[Unit]]) -> 
     if sum(map(_size, kept)) < machine_model.SMALLEST_ANEW:
         return set()
     reading = list(dict.fromkeys(u for v in kept for u in readers[v]))
-    if any(u.kind != "nest" for u in reading) or _share_rows(unit, reading):
+    if any(u.kind != "nest" for u in reading):
         return set()
     found, roots, _ = _sources(inlining, own, kept, unit.points)
     written = sum(map(_size, kept))
@@ -49,7 +49,8 @@ def _of_unit(inlining: Inlining, unit: Unit, readers: dict[Var, list[Unit]]) -> 
         _, instead, weight = _sources(inlining, own, kept & known, unit.points)
         saved += sum(_size(v) for v in kept for u in together if v in u.reads) - sum(map(_size, instead - known))
         work += weight * unit.points
-    return found if work * machine_model.OPERATION_NS * machine_model.BYTES_PER_NS <= saved else set()
+    rate = machine_model.CACHE_BYTES_PER_NS if _share_rows(unit, reading) else machine_model.BYTES_PER_NS
+    return found if work * machine_model.OPERATION_NS * rate <= saved else set()
 
 
 def _by_domain(units: list[Unit]) -> list[list[Unit]]:

@@ -375,7 +375,7 @@ def _would_wait(one: Unit, other: Unit) -> bool:
     """Whether what vectors or threads do faster would be done step by step, as something is carried along."""
     if one.across or other.across:
         return True
-    if all(u.runs_side_by_side for u in (one, other) if u.direction is not None):
+    if all(u.runs_in_vectors for u in (one, other) if u.direction is not None):
         most = machine_model.FUNCTION_OPERATIONS
     else:
         is_large = max(one.points, other.points) >= machine_model.CARRIED_FROM_MEMORY

@@ -15,7 +15,8 @@ from functad.dtypes import finfo, kind_of
 from functad.ir import Atom, Eqn, Literal, Program, Var
 from functad.lowering.nests.affine import Affine
 from functad.lowering_rules import Indexed
-from functad.primitives.arithmetic import mul_p, neg_p
+from functad.primitives.arithmetic import add_p, mul_p, neg_p, sub_p
+from functad.primitives.common import add_any_p
 from functad.primitives.contraction import dot_general_p
 
 DTYPES = ("float32", "float64", "complex64", "complex128")  # what a BLAS multiplies
@@ -158,8 +159,7 @@ def _can_scale(factor: float, so_far: float, dtype: np.dtype) -> bool:
 
 
 def _take_sum(product: Product, eqn: Eqn, position: int, producer: dict[Var, Eqn]) -> None:
-    name = eqn.primitive.name
-    if name not in ("add", "add_any", "sub"):
+    if eqn.primitive not in (add_p, add_any_p, sub_p):
         return
     is_first = eqn.invars[0] is product.out
     other = eqn.invars[1] if is_first else eqn.invars[0]
@@ -169,7 +169,7 @@ def _take_sum(product: Product, eqn: Eqn, position: int, producer: dict[Var, Eqn
     if origin is not None and isinstance(origin.primitive.lower, Indexed):
         return  # a bias, say: adding it belongs with what follows
     product.start, product.start_factor = other, 1.0
-    if name == "sub":
+    if eqn.primitive is sub_p:
         product.alpha = product.alpha if is_first else -product.alpha
         product.start_factor = -1.0 if is_first else 1.0
     product.members.append(position)

@@ -59,10 +59,13 @@ class Unit:
         return Domain(self.shape, self.axes, self.direction)
 
     @property
-    def runs_side_by_side(self) -> bool:
-        """Of a nest that carries values: whether there are enough side by side for vectors, and parts for threads."""
+    def runs_in_vectors(self) -> bool:
+        """Of a nest that carries values: whether rows, or columns side by side, fill vectors, and threads share them."""
         assert self.direction is not None
         rows, columns = math.prod(self.shape[: self.direction.axis]), math.prod(self.shape[self.direction.axis + 1 :])
+        if columns == 1:
+            is_long = self.shape[self.direction.axis] >= machine_model.FLOATS_OF_VECTOR
+            return is_long and rows >= machine_model.CARRIED_PARTS
         parts = rows if rows >= machine_model.FEW_ROWS else -(-columns // machine_model.COLUMNS_TOGETHER)
         return columns >= machine_model.CARRIED_COLUMNS and parts >= machine_model.CARRIED_PARTS
 

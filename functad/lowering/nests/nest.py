@@ -68,10 +68,14 @@ class Store:
 
 @dataclass(eq=False)
 class Update(Store):
-    """`buffer[offset]` combined by `kind` with `value`, if `guard` holds, a name or "": the place may be data."""
+    """`buffer[offset]` combined by `kind` with `value`, if `guard` holds, a name or "": the place may be data.
+
+    atomic: whether several threads may do so at one place at a time, so that no order is kept.
+    """
 
     kind: str = "set"
     guard: str = ""
+    atomic: bool = False
 
 
 @dataclass(eq=False)
@@ -121,6 +125,15 @@ def moved(s: Statement, at: dict[Symbol, Affine]) -> Statement:
 def names_of(s: Statement) -> tuple[str, ...]:
     """The names that a statement sets."""
     return s.names if isinstance(s, Let) else (s.name,)
+
+
+def uses_of(s: Statement) -> set[str]:
+    """The names that a statement needs."""
+    if isinstance(s, Let):
+        return set(s.operands)
+    if isinstance(s, Carried):
+        return {s.value}
+    return {x.name for x in (s.offset if isinstance(s, Load) else s.value).symbols()}
 
 
 def fresh(wanted: str, taken: set[str]) -> str:

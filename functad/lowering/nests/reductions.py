@@ -30,6 +30,7 @@ from functad.lowering.nests.nest import (
     Store,
     fresh,
     names_of,
+    uses_of,
 )
 from functad.lowering.nests.printing import combined, identity
 from functad.primitives.loops.order import from_key, ordered
@@ -46,9 +47,10 @@ def by_keys(nest: Nest) -> Nest:
     """The nest with extrema of floats along its last loop found among unsigned integers that are ordered alike.
 
     One instruction compares those; a maximum of floats that knows NaN and the signs of zeros takes several, each of
-    which waits for the one before. Running extrema of 64 bits are faster as they are, as no vectors hold their keys.
+    which waits for the one before. Running extrema of 64 bits are faster as they are where rows fill no vectors.
     """
-    carried = [c for c in nest.carries if c.dtype.itemsize <= 4]
+    is_long = nest.carried is not None and nest.carried.extent >= machine_model.FLOATS_OF_VECTOR
+    carried = [c for c in nest.carries if is_long or c.dtype.itemsize <= 4]
     extrema: list[Accumulator | Carried] = [*nest.accumulators, *carried]
     found = [a for a in extrema if a.kind in ("max", "min") and kind_of(a.dtype) == "f"]
     if not found or not nest.points or not nest.loops or not (nest.reduced[-1] or nest.loops[-1] is nest.carried):
@@ -188,7 +190,7 @@ def _names_that_change(nest: Nest, inner: list[Symbol]) -> set[str]:
     """What differs from point to point of some loops; what is carried along belongs to its point."""
     found = {s.name for s in inner}
     for s in nest.statements:
-        if s.level == PRE and (isinstance(s, Carried) or not found.isdisjoint(_uses(s))):
+        if s.level == PRE and (isinstance(s, Carried) or not found.isdisjoint(uses_of(s))):
             found.update(names_of(s))
     return found - {s.name for s in inner}
 
@@ -196,14 +198,6 @@ def _names_that_change(nest: Nest, inner: list[Symbol]) -> set[str]:
 def names_in_nest(nest: Nest) -> set[str]:
     names = {name for s in nest.statements for name in names_of(s)} | {a.name for a in nest.accumulators}
     return names | {s.name for s in nest.loops} | set(nest.constants)
-
-
-def _uses(s: Statement) -> set[str]:
-    if isinstance(s, Let):
-        return set(s.operands)
-    if isinstance(s, Carried):
-        return {s.value}
-    return {x.name for x in (s.offset if isinstance(s, Load) else s.value).symbols()}
 
 
 def at_point(s: Statement, at: Mapping[Symbol, Affine], names: Mapping[str, str]) -> Statement:

@@ -6,6 +6,7 @@ Knows nests as data; no target. Updates of one element are put to it in their or
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -32,7 +33,12 @@ from functad.lowering.nests.split import cut
 from functad.primitives.loops.text import cast, combined
 
 
-def shared_updates(nest: Nest, threads: int, on_device: bool = False) -> list[tuple[str, Nest]]:
+AtomicUpdates = Callable[[str, np.dtype], bool]
+
+
+def shared_updates(
+    nest: Nest, threads: int, on_device: bool = False, atomic: AtomicUpdates = lambda kind, dtype: False
+) -> list[tuple[str, Nest]]:
     """Nests, with suffixes of their names, that do the same in order, as many threads as there are can share them.
 
     Threads share the first loop if its steps write to places of their own. If not, but rows are long, each owns a part
@@ -40,10 +46,15 @@ def shared_updates(nest: Nest, threads: int, on_device: bool = False) -> list[tu
     parts of them goes to a copy of the result; then the copies are put together. What remains is one thread's.
 
     On a device, where threads are many and slow, each owns parts of the result, however short rows are.
+
+    atomic: of which kinds of updates, of which dtypes, several at one place may be done at a time. No order is kept of
+    these, and all threads share them.
     """
     update = nest.update
     if update is None or not nest.loops or nest.loops[0] not in nest.ordered:
         return [("", nest)]
+    if atomic(update.kind, update.buffer.dtype):
+        return [("", replace(nest, stores=[replace(update, atomic=True)], ordered=set()))]
     row = _row(nest)
     is_large = nest.points >= machine_model.ELEMENTS_WORTH_THREADS
     if on_device:

@@ -34,9 +34,9 @@ from functad.lowering_rules import Scalar
 from functad.optimize.loops.parts import AllSteps, Scan
 from functad.optimize.loops.ranges import Watched, bound_of_step, to_measure
 from functad.primitives.arithmetic import abs as abs_
-from functad.primitives.arithmetic import add, div, mul, neg
-from functad.primitives.common import broadcast_in_dim_p, reshape
-from functad.primitives.logic import select_n
+from functad.primitives.arithmetic import add, add_p, div, div_p, mul, mul_p, neg, neg_p, sub_p
+from functad.primitives.common import add_any_p, broadcast_in_dim_p, reshape
+from functad.primitives.logic import select_n, select_n_p
 from functad.primitives.reduction import reduce_max
 from functad.primitives.structure import slice_
 from functad.tracing import bind, trace_to_program
@@ -129,24 +129,24 @@ def _coefficients(scan: Scan) -> tuple[list[Form], list[Var], Program]:
 
 def _applied(eqn: Eqn, operands: Sequence[Any]) -> Any:
     """The result of an equation, a form if one of the operands is."""
-    name, (first, *others) = eqn.primitive.name, operands
+    primitive, (first, *others) = eqn.primitive, operands
     is_form = [isinstance(x, dict) for x in operands]
     if _repeats(eqn):
         return first
     if not any(is_form):
-        return bind(eqn.primitive, *operands, **eqn.params)
-    if name in ("add", "add_any"):
+        return bind(primitive, *operands, **eqn.params)
+    if primitive in (add_p, add_any_p):
         return _sum(*map(_as_form, operands))
-    if name == "sub":
+    if primitive is sub_p:
         return _sum(_as_form(first), _map(neg, _as_form(others[0])))
-    if name == "neg":
+    if primitive is neg_p:
         return _map(neg, first)
-    if name == "mul" and not all(is_form):
+    if primitive is mul_p and not all(is_form):
         form, factor = operands if is_form[0] else operands[::-1]
         return _map(partial(_product, factor), form)
-    if name == "div" and not is_form[1]:
+    if primitive is div_p and not is_form[1]:
         return _map(lambda a: div(a, others[0]), first)
-    if name == "select_n" and not is_form[0]:
+    if primitive is select_n_p and not is_form[0]:
         zero, cases = eqn.outvars[0].aval.dtype.type(0), [_as_form(x) for x in others]
         numbers = dict.fromkeys(i for case in cases for i in case)
         return {i: select_n(first, *(case.get(i, zero) for case in cases)) for i in numbers}
@@ -177,13 +177,12 @@ def _may_vanish(forms: Sequence[Form], program: Program) -> bool:
     """Whether a choice makes a factor of a carry 0 in some case: the factor, and all that is added to it."""
     cases: dict[Atom, frozenset[Any]] = {}  # pairs of a predicate and a case, in which a number is 0
     for eqn in program.eqns:
-        name = eqn.primitive.name
         found = [cases.get(a, frozenset()) for a in eqn.invars]
-        if name in ("add", "add_any", "sub"):
+        if eqn.primitive in (add_p, add_any_p, sub_p):
             cases[eqn.outvars[0]] = frozenset.intersection(*found)
             continue
         zeros = [(eqn.invars[0], k) for k, a in enumerate(eqn.invars[1:]) if isinstance(a, Literal) and a.value == 0]
-        cases[eqn.outvars[0]] = frozenset(zeros if name == "select_n" else ()).union(*found)
+        cases[eqn.outvars[0]] = frozenset(zeros if eqn.primitive is select_n_p else ()).union(*found)
     return any(cases.get(a) for form in forms for i, a in form.items() if i is not None)
 
 

@@ -1,4 +1,4 @@
-"""Many small products of a loop become a large one: before it, of what all steps read, or after it, of what they stack.
+"""Many products of a loop become one: before it, of what all steps read, after it, of what they stack, or at each step.
 
 Knows `scan` equations by their parts; each pass gives the same results up to the order of sums.
 """
@@ -7,21 +7,27 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 
 from functad import machine_model
-from functad.dtypes import kind_of
+from functad.dtypes import is_narrow_float, kind_of
 from functad.editing.dead_code import eliminate_dead_code
-from functad.ir import Absent, Atom, Aval, Eqn, Literal, Program, Var
-from functad.optimize.loops.parts import Carry, Scan
+from functad.editing.rewriting import View, spliced
+from functad.ir import UNKNOWN, Absent, Atom, Aval, Eqn, Literal, Program, Var
+from functad.optimize.loops.parts import Carry, Scan, take_apart
 from functad.optimize.products import operations
-from functad.primitives.arithmetic import add_p
+from functad.primitives.arithmetic import add, add_p
 from functad.primitives.common import add_any_p, reduce_sum, reduce_sum_p
-from functad.primitives.contraction import dot_general_p
+from functad.primitives.contraction import dot_general, dot_general_p
+from functad.primitives.joining import concatenate
 from functad.tracing import bind
+
+
+_ROWS_TIMES_MATRIX = (((1,), (0,)), ((), ()))
 
 
 def hoist_products(scan: Scan) -> None:
@@ -71,6 +77,92 @@ def _is_small(eqn: Eqn) -> bool:
 
 def _bytes(scan: Scan, aval: Aval) -> float:
     return scan.length * aval.size * aval.dtype.itemsize
+
+
+def joined(eqn: Eqn, view: View) -> Eqn | None:
+    """A scan in which products with weights whose results are added are one: `x @ u + h @ w` is `[x, h] @ [u; w]`.
+
+    Weights are joined before the loop, and rows in each step, if that moves fewer elements than to write the result of
+    one product for the next, and to read it there.
+
+    >>> import functad, functad.numpy as jnp
+    >>> from functad import lax
+    >>> def last(u, w, xs):
+    ...     return lax.scan(lambda h, x: (jnp.tanh((x + h[:, :8]) @ u + h @ w)[:, :16], None), jnp.zeros((10, 16)), xs)[0]
+    >>> types = [functad.ShapeDtypeStruct(shape, "float32") for shape in ((8, 64), (16, 64), (50, 10, 8))]
+    >>> (scan,) = [e for e in functad.jit(last).lower(*types).optimized.eqns if e.primitive.name == "scan"]
+    >>> [e.outvars[0].aval.shape for e in scan.params["jaxpr"].eqns if e.primitive.name == "dot_general"]
+    [(10, 64)]
+    >>> [a.aval.shape for a in scan.invars[:1]]
+    [(24, 64)]
+    """
+    if eqn.params["length"] == UNKNOWN:
+        return None
+    scan = take_apart(eqn, view)
+    weights = {v: a for a, v in scan.consts}
+    uses = scan.uses()
+    definitions: dict[Atom, Eqn] = {v: e for e in scan.eqns for v in e.outvars if uses[v] == 1}
+    inner = {a for e in scan.eqns if _is_sum(e) for a in e.invars if _is_sum(definitions.get(a))}
+    for total in [e for e in scan.eqns if _is_sum(e) and e.outvars[0] not in inner]:
+        sums, terms = _added(total, definitions)
+        found = [(a, e) for a in terms if (e := definitions.get(a)) is not None and _is_of_weight(e, weights)]
+        products = {a: e for a, e in found if e.params == found[0][1].params}
+        if len(products) < 2 or not _joining_pays(scan, [*products.values()]):
+            continue
+        (weight,) = scan.before(lambda *w: [concatenate(w, 0)], [weights[e.invars[1]] for e in products.values()])
+        scan.consts.append((weight, Var(weight.aval)))
+        rows, others = [e.invars[0] for e in products.values()], [a for a in terms if a not in products]
+        made = spliced(partial(_sum_of_joined, len(rows)), [scan.consts[-1][1], *rows, *others], total)
+        place = scan.eqns.index(total)
+        scan.eqns[place : place + 1] = made
+        scan.eqns = [e for e in scan.eqns if e not in (*sums, *products.values())]
+    if len(scan.consts) == len(weights):
+        return None
+    uses = scan.uses()
+    scan.consts = [(a, v) for a, v in scan.consts if v not in weights or uses[v]]
+    return scan.eqn()
+
+
+def _is_sum(eqn: Eqn | None) -> bool:
+    return eqn is not None and eqn.primitive in (add_p, add_any_p)
+
+
+def _added(total: Eqn, definitions: Mapping[Atom, Eqn]) -> tuple[list[Eqn], list[Atom]]:
+    """The sums within a sum that nobody else reads, and what is added."""
+    sums: list[Eqn] = []
+    terms: list[Atom] = []
+    waiting = list(reversed(total.invars))
+    while waiting:
+        atom = waiting.pop()
+        eqn = definitions.get(atom)
+        if eqn is None or not _is_sum(eqn):
+            terms.append(atom)
+        else:
+            sums.append(eqn)
+            waiting += reversed(eqn.invars)
+    return sums, terms
+
+
+def _is_of_weight(eqn: Eqn, weights: Mapping[Var, Atom]) -> bool:
+    """Whether an equation is the product of two matrices of floats, the right one the same in all steps."""
+    if eqn.primitive is not dot_general_p or eqn.params["dimension_numbers"] != _ROWS_TIMES_MATRIX:
+        return False
+    (x, weight), dtype = eqn.invars, eqn.outvars[0].aval.dtype
+    plain = kind_of(dtype) in "fc" and not is_narrow_float(dtype) and x.aval.dtype == weight.aval.dtype == dtype
+    return plain and weight in weights and x.aval.ndim == weight.aval.ndim == 2
+
+
+def _joining_pays(scan: Scan, products: Sequence[Eqn]) -> bool:
+    """Whether fewer elements are moved: those of rows in each step, and of the weights once; each written and read."""
+    rows, columns = products[0].outvars[0].aval.shape
+    terms = sum(e.invars[0].aval.shape[1] for e in products)
+    return (len(products) - 1) * rows * columns * scan.length > terms * (rows * scan.length + columns)
+
+
+def _sum_of_joined(count: int, weight: Any, *operands: Any) -> list[Any]:
+    """The sum of so many products of rows with their weights, which are joined, and of what else is given."""
+    product = dot_general(concatenate(operands[:count], 1), weight, _ROWS_TIMES_MATRIX, weight.dtype)
+    return [reduce(add, operands[count:], product)]
 
 
 def sink_sums(scan: Scan) -> None:

@@ -24,21 +24,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functad.dtypes import finfo
-from functad.ir import Atom, Eqn
+from functad.ir import Atom, Eqn, Primitive
 from functad.optimize.loops.parts import Scan
 from functad.primitives.arithmetic import abs as abs_
-from functad.primitives.arithmetic import add, mul
-from functad.primitives.logic import and_, eq, ge, le, lt, select_n
+from functad.primitives.arithmetic import add, add_p, div_p, mul, mul_p, neg_p, sub_p
+from functad.primitives.common import add_any_p, broadcast_in_dim_p
+from functad.primitives.logic import and_, eq, ge, le, lt, select_n, select_n_p
 from functad.primitives.ordering import max as max_
 
 # The largest size of a result, from those of the operands. Where there is no rule, results are measured.
-_SIZES: dict[str, Callable[..., Any]] = {
-    "add": add,
-    "add_any": add,
-    "sub": add,
-    "mul": mul,
-    "neg": lambda x: x,
-    "broadcast_in_dim": lambda x: x,
+_SIZES: dict[Primitive, Callable[..., Any]] = {
+    add_p: add,
+    add_any_p: add,
+    sub_p: add,
+    mul_p: mul,
+    neg_p: lambda x: x,
+    broadcast_in_dim_p: lambda x: x,
 }
 
 
@@ -66,10 +67,10 @@ def bound_of_step(scan: Scan, size: Callable[[Measured], Any]) -> Any:
     def largest(atom: Atom) -> Any:
         """The largest size, from those of operands where that is simple."""
         eqn = definitions.get(atom)
-        if eqn is None or eqn.primitive.name not in _SIZES:
+        if eqn is None or eqn.primitive not in _SIZES:
             return size(Measured(atom))
         if atom not in sizes:
-            sizes[atom] = _SIZES[eqn.primitive.name](*map(largest, eqn.invars))
+            sizes[atom] = _SIZES[eqn.primitive](*map(largest, eqn.invars))
         return sizes[atom]
 
     def bound(atom: Atom, inverted: bool = False) -> Any:
@@ -78,11 +79,11 @@ def bound_of_step(scan: Scan, size: Callable[[Measured], Any]) -> Any:
     for eqn in scan.eqns:
         if bounds.keys().isdisjoint(eqn.invars):
             continue
-        name, (first, *others) = eqn.primitive.name, eqn.invars
-        if name in ("mul", "div"):
-            bounds[eqn.outvars[0]] = mul(bound(first), bound(others[0], name == "div"))
+        first, *others = eqn.invars
+        if eqn.primitive in (mul_p, div_p):
+            bounds[eqn.outvars[0]] = mul(bound(first), bound(others[0], eqn.primitive is div_p))
         else:  # a sum, or one of several cases
-            bounds[eqn.outvars[0]] = reduce(add, map(bound, others if name == "select_n" else eqn.invars))
+            bounds[eqn.outvars[0]] = reduce(add, map(bound, others if eqn.primitive is select_n_p else eqn.invars))
     return reduce(add, [*(bound(c.given) for c in scan.carries), *(bounds[a] for a, _ in scan.ys if a in bounds)])
 
 

@@ -15,7 +15,7 @@ from functad import machine_model
 from functad.editing.rewriting import View
 from functad.editing.substitution import Substitution
 from functad.ir import UNKNOWN, Atom, Aval, Eqn, Literal, Var
-from functad.lowering_rules import Contraction, Indexed, Scalar
+from functad.lowering_rules import Contraction, Indexed, Reduction, Scalar
 from functad.optimize.loops.parts import Scan, take_apart
 from functad.optimize.loops.products import is_thin
 from functad.optimize.products import operations
@@ -140,28 +140,21 @@ def _slice_of(eqn: Eqn, var: Var, read: Callable[[Var, bool], Var]) -> Eqn | Non
 
     read: gives the variable of the body for an operand that is a stack (True), or that is the same for all slices.
     """
-    name, params, (whole, *_) = eqn.primitive.name, dict(eqn.params), eqn.outvars
-    if name == "broadcast_in_dim":
-        dims, shape = params["broadcast_dimensions"], eqn.invars[0].aval.shape
-        has_slices = dims[:1] == (0,) and shape[0] == whole.aval.shape[0]
-        rest = dims[1:] if has_slices else dims
-        if 0 in rest:
-            return None
-        params |= {"shape": var.aval.shape, "broadcast_dimensions": tuple(d - 1 for d in rest)}
-    elif name == "transpose":
-        first, *others = params["permutation"]
-        if first != 0:
-            return None
-        params["permutation"] = tuple(d - 1 for d in others)
-    elif name == "reduce_sum":
-        if 0 in params["axes"]:
-            return None
-        params["axes"] = tuple(d - 1 for d in params["axes"])
-    elif eqn.primitive is dot_general_p:
+    rule, params, is_cut = eqn.primitive.lower, eqn.params, True
+    if isinstance(rule, Contraction):
         return _slice_of_product(eqn, var, read)
-    elif not isinstance(eqn.primitive.lower, Scalar) or len(eqn.outvars) != 1:
+    if isinstance(rule, Indexed):
+        found = rule.of_slices(eqn.invars[0].aval, **params) if rule.of_slices is not None else None
+        if found is None:
+            return None
+        params, is_cut = found
+    elif isinstance(rule, Reduction):
+        if 0 in rule.axes(eqn):
+            return None
+        params = {**params, "axes": tuple(d - 1 for d in rule.axes(eqn))}
+    elif not isinstance(rule, Scalar) or len(eqn.outvars) != 1:
         return None
-    is_stack = [bool(a.aval.shape) and (name != "broadcast_in_dim" or has_slices) for a in eqn.invars]
+    is_stack = [is_cut and bool(a.aval.shape) for a in eqn.invars]
     invars = [read(a, s) if isinstance(a, Var) else a for a, s in zip(eqn.invars, is_stack)]
     return eqn.replace(invars=invars, outvars=[var], params=params)
 

@@ -19,13 +19,15 @@ _F64 = np.float64
 
 def lgamma(k: Any, x: Any) -> Any:
     """ln |Γ(x)|, infinite at the poles; below −1/4 a difference, whose errors are those of its terms."""
-    size, reflected = k.absolute(x), x < -0.25
-    value = lgamma_on_the_right(k, k.where(reflected, size, x))
-    # Γ(x) Γ(−x) = −π / (x sin(πx))
+    return k.rarely(x < -0.25, lgamma_on_the_right(k, x), _lgamma_on_the_left, x)
+
+
+def _lgamma_on_the_left(k: Any, x: Any) -> Any:
+    """ln |Γ(x)| for x < −1/4, as Γ(x) Γ(−x) = −π / (x sin(πx))."""
+    size = k.absolute(x)
     upper, sine, cosine = _turn(k, size)
-    mirrored = -log(k, size * k.where(upper, cosine * (1 / math.pi), sine)) - value
-    mirrored = k.where(x == k.rint(x), k.constant(np.inf, _F64), mirrored)
-    return k.where(reflected, mirrored, value)
+    mirrored = -log(k, size * k.where(upper, cosine * (1 / math.pi), sine)) - lgamma_on_the_right(k, size)
+    return k.where(x == k.rint(x), k.constant(np.inf, _F64), mirrored)
 
 
 def lgamma_on_the_right(k: Any, x: Any) -> Any:

@@ -14,9 +14,11 @@ import numpy as np
 
 from functad.primitives.kernels.error_free import sum_of
 from functad.primitives.kernels.vector_math import (
+    EXP2,
     at_least,
     at_most,
     exp2_wide,
+    exponent_and_mantissa,
     expm1_tail,
     log2_wide,
     log_parts,
@@ -38,16 +40,61 @@ _ARTANH = (
     *(0.0909090911304029, 0.11111111111070332, 0.142857142857143),
 )
 
+# (ln(1 + r) − r + r²/2) / r³ for −0.1376 ≤ r ≤ 0.1501
+_LN = (0.110373713, -0.129216939, 0.142951757, -0.16661188, 0.199998915, -0.250000209, 0.333333343)
+# c, and −log2(c) in two parts, sums of the first of which with exponents are exact
+_CENTRES = ((1.25, 1.0, 0.75), (-0.322021484375, 0.0, 0.4150390625), (9.33894876e-05, 0.0, -1.563221156e-06))
+_LOG2_E, _LOG2_E_LOW = 1.4426950216293335, 1.9259629911293902e-08
+_SINGLE_ROUNDER = 12582912.0
+
 InTwo = tuple[Any, Any]  # a number, and what it rounds off
 
 
 def pow(k: Any, x: Any, y: Any) -> Any:
     """x^y with the special cases of C99, Annex F."""
-    dtype = x.dtype
-    if dtype == _F64 and k.prefers_libm:
+    if x.dtype == _F64 and k.prefers_libm:
         return k.libm("pow", x, y)
+    usual_power, (least, beyond), largest = _USUAL[x.dtype.itemsize]
+    usual, exponent = usual_power(k, x, y)
+    is_normal = k.bits(x) - least < beyond - least  # unsigned: and positive
+    is_usual = is_normal & (k.absolute(exponent) < largest)
+    return k.rarely(~is_usual, usual, _everywhere, x, y)
+
+
+def _of_usual_float32(k: Any, x: Any, y: Any) -> InTwo:
+    """2^E with E = y log2(x), and E, where x and 2^E are positive normal numbers.
+
+    With x = 2^e m and c near 1 / m, a choice of three, ln(x) = e ln(2) − ln(c) + ln(1 + r), where r = c m − 1 is exact.
+    """
+    strict, base, exponent = k.strictly((x, y))
+    e, m = exponent_and_mantissa(strict, base)
+    which = strict.first_of(m < 0.88, m < 1.15)
+    c, centre, centre_rest = (strict.one_of(which, values, _F32) for values in _CENTRES)
+    r = strict.product_error(c, m, strict.constant(1, _F32))
+    square = r * r
+    near = k.fma(square, k.constant(-0.5, _F32), r)
+    lost = k.fma(square, k.constant(-0.5, _F32), r - near)
+    lost = k.fma(strict.product_error(r, r, square), k.constant(-0.5, _F32), lost)
+    tail = k.fma(r * square, polynomial(k, r, _LN), lost)
+    scale = strict.constant(_LOG2_E, _F32)
+    bits = scale * near
+    rest = strict.product_error(scale, near, bits)
+    rest = k.fma(tail, scale, k.fma(near, k.constant(_LOG2_E_LOW, _F32), rest + centre_rest))
+    total, lost = sum_of(e + centre, bits)
+    high, low = sum_of(total, lost + rest)
+    product = exponent * high
+    rest = k.fma(exponent, low, strict.product_error(exponent, high, product))
+    n = product + _SINGLE_ROUNDER
+    fraction = (product - (n - _SINGLE_ROUNDER)) + rest
+    mantissa = k.fma(fraction, polynomial(k, fraction, EXP2), k.constant(1, _F32))
+    return k.from_bits(k.bits(mantissa) + (k.bits(n) << 23), _F32), product
+
+
+def _everywhere(k: Any, x: Any, y: Any) -> Any:
+    """x^y wherever x and y are."""
+    dtype = x.dtype
     size = k.absolute(x)
-    magnitude = _of_float64(k, size, y) if dtype == _F64 else _of_float32(k, size, y)
+    magnitude = _of_float64(k, size, y) if dtype == _F64 else _by_float64(k, size, y)
     one = (y == 0) | (x == 1) | ((size == 1) & (k.absolute(y) == np.inf))
     magnitude = k.where(one, k.constant(1, dtype), magnitude)
     half = y * 0.5
@@ -59,69 +106,82 @@ def pow(k: Any, x: Any, y: Any) -> Any:
     return k.where(undefined, k.constant(np.nan, dtype), power)
 
 
-def _of_float32(k: Any, x: Any, y: Any) -> Any:
-    """x^y for x ≥ 0; anything where that is 1 for all x, or for all y."""
+def _by_float64(k: Any, x: Any, y: Any) -> Any:
+    """x^y of float32 for x ≥ 0; anything where that is 1 for all x, or for all y."""
     exponent = k.cast(y, _F64) * log2_wide(k, k.cast(x, _F64))
     return k.cast(exp2_wide(k, exponent), _F32)
+
+
+def _of_usual_float64(k: Any, x: Any, y: Any) -> InTwo:
+    """2^E with E = y log2(x), and E, where x and 2^E are positive normal numbers."""
+    strict, base, exponent = k.strictly((x, y))
+    e, m = exponent_and_mantissa(strict, base)
+    high, low = _log2(k, strict, m - 1, e)
+    product = exponent * high
+    n, mantissa = _exp2(k, strict, product, k.fma(exponent, low, strict.product_error(exponent, high, product)))
+    return k.from_bits(k.bits(mantissa) + (k.bits(n) << 52), _F64), product
 
 
 def _of_float64(k: Any, x: Any, y: Any) -> Any:
     """x^y for x ≥ 0; anything where that is 1 for all x, or for all y."""
     strict, base, exponent = k.strictly((x, y))
-    high, low = _log2(strict, base)
+    high, low = _log2(k, strict, *log_parts(strict, base))
+    at_ends = k.where(x == 0, k.constant(-np.inf, _F64), x)
+    inside = (x > 0) & (x < np.inf)
+    high, low = k.where(inside, high, at_ends), k.where(inside, low, k.constant(0, _F64))
     product = exponent * high
     near = at_least(strict, at_most(strict, product, _INFINITE), _ZERO)
-    rest = strict.product_error(exponent, high, near) + exponent * low
-    power = _exp2(k, strict, near, rest)
+    rest = k.fma(exponent, low, strict.product_error(exponent, high, near))
+    n, mantissa = _exp2(k, strict, near, rest)
     infinite, zero = k.constant(np.inf, _F64), k.constant(0, _F64)
-    power = k.where(product >= _INFINITE, infinite, k.where(product <= _ZERO, zero, power))
+    power = k.where(product >= _INFINITE, infinite, k.where(product <= _ZERO, zero, scaled(k, mantissa, n)))
     return k.where(product == product, power, product)
 
 
-def _log2(k: Any, x: Any) -> InTwo:
-    """log2(x) for x ≥ 0, to 2^-66 of itself; `k` is strict. With s = f / (2 + f), ln(1 + f) = 2 artanh(s)."""
-    f, e = log_parts(k, x)
+def _log2(k: Any, strict: Any, f: Any, e: Any) -> InTwo:
+    """e + log2(1 + f), to 2^-66 of itself, for √½ ≤ 1 + f ≤ √2. With s = f / (2 + f), ln(1 + f) = 2 artanh(s)."""
     below = f + 2
     below_rest = f - (below - 2)
     inverse = 1 / below
     s = f * inverse
-    s_rest = (_left_of_quotient(k, f, s, below) - s * below_rest) * inverse
+    s_rest = k.fma(-s, below_rest, -strict.product_error(s, below, f)) * inverse
     z = s * s
-    z_rest = k.product_error(s, s, z) + 2 * s * s_rest
+    z_rest = k.fma(s + s, s_rest, strict.product_error(s, s, z))
     square = z * z
-    square_rest = k.product_error(z, z, square) + 2 * z * z_rest
-    third, third_rest = _times(k, (z, z_rest), _THIRD, _THIRD_LOW)
-    fifth, fifth_rest = _times(k, (square, square_rest), _FIFTH, _FIFTH_LOW)
+    square_rest = k.fma(z + z, z_rest, strict.product_error(z, z, square))
+    third, third_rest = _times(k, strict, (z, z_rest), _THIRD, _THIRD_LOW)
+    fifth, fifth_rest = _times(k, strict, (square, square_rest), _FIFTH, _FIFTH_LOW)
     series, lost = sum_of(third, fifth)
-    series_rest = lost + (third_rest + fifth_rest + square * z * polynomial(k, z, _ARTANH))
+    series_rest = k.fma(square * z, polynomial(k, z, _ARTANH), lost + (third_rest + fifth_rest))
     product = s * series
-    product_rest = k.product_error(s, series, product) + s * series_rest + s_rest * (1 + series)
+    product_rest = k.fma(s_rest, 1 + series, k.fma(s, series_rest, strict.product_error(s, series, product)))
     half, lost = sum_of(s, product)
-    bits, bits_rest = _times(k, (half, lost + product_rest), _TWO_LOG2_E, _TWO_LOG2_E_LOW)
+    bits, bits_rest = _times(k, strict, (half, lost + product_rest), _TWO_LOG2_E, _TWO_LOG2_E_LOW)
     total, lost = sum_of(e, bits)
-    total, lost = sum_of(total, lost + bits_rest)
-    at_ends = k.where(x == 0, k.constant(-np.inf, _F64), x)
-    inside = (x > 0) & (x < np.inf)
-    return k.where(inside, total, at_ends), k.where(inside, lost, k.constant(0, _F64))
+    return sum_of(total, lost + bits_rest)
 
 
-def _exp2(k: Any, strict: Any, x: Any, rest: Any) -> Any:
-    """2^(x + rest)."""
+def _exp2(k: Any, strict: Any, x: Any, rest: Any) -> InTwo:
+    """n, an integer to which the rounder was added, and a number near 1 with 2^(x + rest) = 2^n times that number."""
     n = x + _ROUNDER
     fraction = x - (n - _ROUNDER)
-    r = fraction * _LN2
-    r_rest = strict.product_error(fraction, strict.constant(_LN2, _F64), r) + (fraction * _LN2_LOW + rest * _LN2)
+    r, r_rest = _times(k, strict, (fraction, rest), _LN2, _LN2_LOW)
     total, lost = sum_of(strict.constant(1, _F64), r)
     tail = expm1_tail(k, r)
-    return scaled(k, total + (lost + k.fma(r_rest, total + tail, tail)), n)
+    return n, total + (lost + k.fma(r_rest, total + tail, tail))
 
 
-def _left_of_quotient(k: Any, above: Any, quotient: Any, below: Any) -> Any:
-    """above − quotient · below, exactly, for a quotient that is nearly right."""
-    product = quotient * below
-    return (above - product) - k.product_error(quotient, below, product)
+def _times(k: Any, strict: Any, x: InTwo, high: float, low: float) -> InTwo:
+    """The product of a sum of two float64 and of two constants."""
+    factor = strict.constant(high, _F64)
+    product = factor * x[0]
+    rest = k.fma(x[0], k.constant(low, _F64), strict.product_error(x[0], factor, product))
+    return product, k.fma(x[1], factor, rest)
 
 
-def _times(k: Any, x: InTwo, high: float, low: float) -> InTwo:
-    product = x[0] * high
-    return product, k.product_error(x[0], k.constant(high, _F64), product) + (x[0] * low + x[1] * high)
+# For each format, by its bytes: the usual power, the patterns of the least normal number and of infinity, and up to
+# which exponent of 2 results are normal numbers.
+_USUAL = {
+    4: (_of_usual_float32, (0x00800000, 0x7F800000), 126.0),
+    8: (_of_usual_float64, (0x0010000000000000, 0x7FF0000000000000), 1022.0),
+}

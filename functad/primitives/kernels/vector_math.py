@@ -116,7 +116,7 @@ def at_least(k: Any, x: Any, limit: float) -> Any:
 # --- exponentials -----------------------------------------------------------------------------------
 
 _LOGISTIC_SHIFT = 64
-_EXP2 = (0.0001532928, 0.001339097, 0.0096184993, 0.055503596, 0.24022648, 0.6931472)  # (2^r − 1) / r for |r| ≤ 1/2
+EXP2 = (0.0001532928, 0.001339097, 0.0096184993, 0.055503596, 0.24022648, 0.6931472)  # (2^r − 1) / r for |r| ≤ 1/2
 
 
 def exp(k: Any, x: Any) -> Any:
@@ -130,7 +130,7 @@ def exp2(k: Any, x: Any) -> Any:
     n = x + kind.rounder
     r = x - (n - kind.rounder)
     if x.dtype == _F32:
-        return scaled(k, k.fma(r, polynomial(k, r, _EXP2), k.constant(1, _F32)), n)
+        return scaled(k, k.fma(r, polynomial(k, r, EXP2), k.constant(1, _F32)), n)
     return scaled(k, _exp_near_zero(k, r * _LN2), n)
 
 
@@ -185,7 +185,7 @@ def _exp_parts(k: Any, x: Any, scale: float) -> tuple[Any, Any]:
     unit = k.constant(scale * _LOG2_E, _F32)
     n = k.fma(x, unit, k.constant(_SINGLE.rounder, _F32))
     r = k.fma(x, unit, _SINGLE.rounder - n)
-    return n, r * polynomial(k, r, _EXP2)
+    return n, r * polynomial(k, r, EXP2)
 
 
 def expm1_of_moderate(k: Any, x: Any, lost: Any) -> Any:

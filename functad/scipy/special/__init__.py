@@ -54,6 +54,7 @@ from functad.scipy.special.gammas import (
 from functad.scipy.special.harmonics import sph_harm_y
 from functad.scipy.special.hypergeometric import hyp1f1, hyp2f1
 from functad.scipy.special.integrals import fresnel, owens_t, spence
+from functad.scipy.special.modified_bessel import iv, ive
 from functad.scipy.special.normals import erf, erfc, erfcinv, erfcx, erfinv, log_ndtr, ndtr, ndtri
 
 __all__ = [
@@ -90,6 +91,8 @@ __all__ = [
     "i0e",
     "i1",
     "i1e",
+    "iv",
+    "ive",
     "j0",
     "j1",
     "jn",

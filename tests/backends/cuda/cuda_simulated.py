@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import Any
+from unittest.mock import patch
 
 import cuda_array_checks
 import numpy as np
@@ -27,6 +28,7 @@ import functad
 import functad.numpy as jnp
 from functad import interpreter, lax
 from functad.backends.cuda import executable as cuda_backend
+from functad.backends.cuda import sorting
 from functad.dtypes import as_dtype
 from functad.errors import ArgumentError, FunctadError
 from functad.experimental import io_callback
@@ -152,6 +154,29 @@ def check_unique_indices_need_no_owners() -> None:
                 assert ("owner_here" not in kernels) is (unique and is_apart), kernels
 
 
+def check_updates_in_any_order() -> None:
+    """Of whole numbers, which come to the same, and of floats where that is asked for; all threads share them."""
+    at, rows = np.array([3, 0, 3, 7, 40, 0], np.int32), np.arange(12).reshape(6, 2)
+
+    def kernels(kind: str, x: np.ndarray, r: np.ndarray) -> str:
+        def put(x: Any, r: Any) -> Any:
+            return getattr(x.at[at], kind)(r)
+
+        with changed({"ELEMENTS_WORTH_THREADS": 1, "CUDA_PIECES": 4}):
+            agree(put, x, r)
+            return str(functad.jit(put, backend="cuda").lower(x, r).kernels)
+
+    for dtype in ("int32", "uint64", "int8", "float32", "float64", "float16"):
+        values = rows.astype(dtype)
+        for kind in ("add", "min", "max", "multiply", "set"):
+            text = kernels(kind, np.full((9, 2), 7, dtype), values - values.dtype.type(kind != "set"))
+            whole = dtype in ("int32", "uint64") and kind in ("add", "min", "max")
+            assert ("cuda.atomic." in text) is whole and ("owner_here" in text) is not whole, text
+            with functad.config.context(cuda_atomics=True):
+                text = kernels(kind, np.full((9, 2), 7, dtype), values)
+            assert ("cuda.atomic." in text) is (whole or "float" in dtype and kind == "add"), text
+
+
 def check_long_reductions_keep_all_blocks_busy() -> None:
     x = numbers("float32", 4, 96).astype(np.float32)
     with changed({"CUDA_PART_TERMS": 8, "CUDA_PIECES": 16}):
@@ -164,9 +189,9 @@ def check_long_reductions_keep_all_blocks_busy() -> None:
 
 
 def check_what_is_carried_by_many_blocks() -> None:
-    """As totals of parts and what goes on from them: both ways, all kinds, several loops, a last part that is short."""
-    with changed({"CUDA_CARRIED_STEPS": 8}):
-        for n in (16, 21, 40):
+    """In one pass: both ways, all kinds, several loops, a last part that is short, and more parts than a block reads."""
+    with changed({"CUDA_CARRIED_ITEMS": 2}):
+        for n in (16, 21, 40, 77):
             x = numbers("float32", 2, n).astype(np.float32)
             whole = np.arange(-3, n - 3, dtype=np.int32)
             for fun, args in (
@@ -183,7 +208,7 @@ def check_what_is_carried_by_many_blocks() -> None:
             ):
                 agree(fun, *args)
         kernels = str(functad.jit(jnp.cumsum, backend="cuda").lower(np.ones(40, np.float32)).kernels)
-        assert "def totals_" in kernels and "block: part < 5; thread: i < 40" in kernels, kernels
+        assert "def clear_" in kernels and "block: part < 5; thread: i < 40" in kernels, kernels
 
 
 def check_four_elements_at_a_time() -> None:
@@ -279,18 +304,11 @@ def row_of(dtype: str, length: int) -> np.ndarray:
     return values.astype(found.dtype)
 
 
-def check_sorts() -> None:
+def check_sorts_by_merges() -> None:
     """Of all dtypes: rows that lie side by side in a tile, and rows that are made of many, which are merged."""
-    together, narrow = Together(), Together()
-    for dtype in [*SORTED, *(["bfloat16"] if find_spec("ml_dtypes") else [])]:
-        row = row_of(dtype, 29)
-        together.add(f"{dtype}, sorted", lambda x: [jnp.sort(x)], [row])
-        together.add(f"{dtype}, places", lambda x: [jnp.argsort(x, stable=True)], [row])
-        together.add(f"{dtype}, short rows", lambda x: [jnp.sort(x, 0)], [row[:15].reshape(3, 5)])
-    x, k, w = row_of("float32", 29), rng.integers(0, 3, 29).astype(np.int32), rng.normal(size=29)
-    together.add("downwards", lambda x: [jnp.sort(x, descending=True), jnp.argsort(x, descending=True)], [x])
-    for keys in (1, 2, 3):
-        together.add(f"{keys} keys", lambda k, x, w, n=keys: lax.sort((k, x, w, x), num_keys=n), [k, x, w])
+    brain = ["bfloat16"] if find_spec("ml_dtypes") else []
+    together, narrow = sorts_of([*SORTED, *brain], 29), Together()
+    x, w = row_of("float32", 29), rng.normal(size=29)
     wide = (w[:8] > 0).astype(float)
     narrow.add("wide keys", lambda w: lax.sort([w, w, w, -w, jnp.arange(8)], num_keys=4), [wide])
     narrow.add("narrow keys", lambda x: [jnp.argsort(x)], [x])
@@ -298,12 +316,39 @@ def check_sorts() -> None:
         together.add(f"{length} elements", lambda x: [jnp.argsort(x)], [x[:length]])
     for count in (1, 3, 20, 27):
         together.add(f"largest {count}", lambda x, n=count: [*lax.top_k(x, n)], [np.stack([x[:27], -x[:27]])])
-    together.add("empty", lambda x: [jnp.sort(x, 0), jnp.sort(x, 1)], [np.zeros((0, 3), np.float32)])
-    together.add("columns", lambda x: [jnp.sort(x, 1)], [np.stack([x, x[::-1]], 1).reshape(1, 29, 2)])
     with changed({"CUDA_SORT_TILE": 8, "CUDA_SORT_ITEMS": 3}):
-        run(together, signs=True)
+        with patch.object(sorting, "radix_sort", lambda step, threads: []):
+            run(together, signs=True)
     with changed({"CUDA_SHARED_BYTES": 100}):  # no room for as many elements as a block has threads
         run(narrow)
+
+
+def check_sorts_by_digits() -> None:
+    """Digits of one word and of two, whole tiles and parts, several rows, and what is kept of them."""
+    together = sorts_of(["bool", "int8", "uint32", "float32", "float64", "complex64"], 15)
+    x = row_of("float32", 26).reshape(2, 13)
+    together.add("largest", lambda x: [*lax.top_k(x, 5)], [x])
+    for length in (1, 12, 13):
+        together.add(f"{length} elements", lambda x: [jnp.argsort(x)], [x[0, :length]])
+    with changed({"CUDA_RADIX_BITS": 3, "CUDA_RADIX_SPLIT_BITS": 2, "CUDA_RADIX_ITEMS": 3}):
+        with patch.object(sorting, "merge_sort", lambda step, threads: []):
+            run(together, signs=True)
+
+
+def sorts_of(dtypes: Sequence[str], length: int) -> Together:
+    together = Together()
+    for dtype in dtypes:
+        row = row_of(dtype, length)
+        together.add(f"{dtype}, sorted", lambda x: [jnp.sort(x)], [row])
+        together.add(f"{dtype}, places", lambda x: [jnp.argsort(x, stable=True)], [row])
+        together.add(f"{dtype}, short rows", lambda x: [jnp.sort(x, 0)], [row[:15].reshape(3, 5)])
+    x, k, w = row_of("float32", length), rng.integers(0, 3, length).astype(np.int32), rng.normal(size=length)
+    together.add("downwards", lambda x: [jnp.sort(x, descending=True), jnp.argsort(x, descending=True)], [x])
+    for keys in (1, 2, 3):
+        together.add(f"{keys} keys", lambda k, x, w, n=keys: lax.sort((k, x, w, x), num_keys=n), [k, x, w])
+    together.add("empty", lambda x: [jnp.sort(x, 0), jnp.sort(x, 1)], [np.zeros((0, 3), np.float32)])
+    together.add("columns", lambda x: [jnp.sort(x, 1)], [np.stack([x, x[::-1]], 1).reshape(1, length, 2)])
+    return together
 
 
 def check_parts_of_kernels_by_text() -> None:

@@ -141,13 +141,26 @@ def test_all_of_a_gpu_sorts_a_long_row_and_many_short_ones() -> None:
         instructions = functad.jit(fun, backend="cuda").lower(x)._lowered.generated.instructions
         return [(i.function, i.n) for i in instructions]
 
-    long = launches(jnp.sort, np.zeros(1 << 20, np.float32))
-    assert [name for name, _ in long] == ["sort_tiles", *["sort_merge"] * 9, "sort_merge_last"]
-    assert all(900 < blocks <= 1024 for _, blocks in long)
+    long = launches(jnp.sort, np.zeros(1 << 17, np.float64))
+    assert [name for name, _ in long] == ["sort_tiles", *["sort_merge"] * 6, "sort_merge_last"]
+    assert all(100 < blocks <= 128 for _, blocks in long)
     assert launches(jnp.sort, np.zeros((100_000, 64), np.float32)) == [("sort_tiles", 6250)]
     # Of what is not kept nothing is merged.
     largest = launches(lambda x: lax.top_k(x, 5), np.zeros(1 << 20, np.float32))
     assert [blocks for _, blocks in largest] == [1024 >> k for k in range(11)]
+
+
+def test_long_rows_are_sorted_by_digits_where_merges_would_move_more() -> None:
+    """Of 32 bits from about 2¹⁶ elements on, of 64 from 2¹⁹, of 8 at once; most passes are one function."""
+
+    def kernels(fun: Any, *shape_and_dtype: Any) -> list[str]:
+        lowered = functad.jit(fun, backend="cuda").lower(functad.ShapeDtypeStruct(*shape_and_dtype))._lowered
+        return [i.function for i in lowered.generated.instructions]
+
+    four = ["sort_clear", "sort_count", "sort_digit_first", "sort_digit", "sort_digit", "sort_digit_last"]
+    assert kernels(jnp.sort, (1 << 20,), np.float32) == kernels(jnp.sort, (1 << 24,), np.int32) == four
+    assert len(kernels(jnp.sort, (1 << 20,), np.int64)) == 10 and kernels(jnp.sort, (9999,), np.uint32)[0] == "sort_tiles"
+    assert kernels(jnp.sort, (50_000,), np.int8) == ["sort_clear", "sort_count", "sort_digit_last"]
 
 
 @pytest.mark.parametrize("fun", ["loss", "sort"])
@@ -162,7 +175,9 @@ def test_kernels_compile_to_ptx(fun: str) -> None:
     if fun == "loss":
         lowered = functad.jit(functad.value_and_grad(loss), backend="cuda").lower(WEIGHTS, X)
     else:
-        lowered = functad.jit(jnp.sort, backend="cuda").lower(np.zeros(2000, np.complex64))
+        lowered = functad.jit(lambda x, y: (jnp.sort(x), jnp.sort(y)), backend="cuda").lower(
+            np.zeros(2000, np.complex64), np.zeros(1 << 18, np.int16)
+        )
     source = str(lowered.kernels)
     namespace: dict[str, Any] = {}
     exec(compile(source, "<kernels>", "exec"), namespace)

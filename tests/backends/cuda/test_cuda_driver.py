@@ -654,12 +654,31 @@ def test_four_elements_are_one_load_and_one_store(dtype: str, nbytes: int) -> No
 
 
 def test_what_many_blocks_carry_compiles() -> None:
-    """Real machine code, as above."""
+    """Real machine code, as above: a block that reads a mark sees the total that was left before it."""
     compiler = compiler_with_nvvm()
-    launches = launches_of(executable(lambda x: [jnp.cumsum(x)], Aval((1 << 20,), F32)), fake_device())
-    assert [launch.grid[0] for launch in launches] == [64, 64]
-    for launch in launches:
-        assert "bar.sync" in compiler.ptx(launch.kernel.function, launch.types, (9, 0))
+    _, launch = launches_of(executable(lambda x: [jnp.cumsum(x)], Aval((1 << 20,), F32)), fake_device())
+    assert launch.grid[0] == 547
+    text = compiler.ptx(launch.kernel.function, launch.types, (9, 0))
+    assert re.search(r"(?s)st\.global\.f\d\d.*?membar\.gl.*?atom\.global.*?membar\.gl.*?ld\.global\.f\d\d", text)
+
+
+def test_no_index_of_a_kernel_is_counted_from_the_end() -> None:
+    """Real machine code, as above, by the package numba-cuda: no access asks for the sign of its index."""
+    compiler = compiler_with_nvvm()
+    if compiler._arrays is None:
+        pytest.skip("no package numba-cuda")
+    (launch,) = launches_of(executable(lambda x: [x[::-1] * 2], X), fake_device())
+    assert "selp" not in compiler.ptx(launch.kernel.function, launch.types, (9, 0))
+
+    def user_function_0(array: Any) -> Any:
+        return array
+
+    def of_users(x: Any) -> None:
+        user_function_0(x)
+
+    usual = compiler._arrays.fix_integer_index
+    with compiler._plain_indices(of_users):
+        assert compiler._arrays.fix_integer_index is usual
 
 
 _WORD = {"float32": "f32", "float64": "f64", "int64": "u64"}

@@ -3,6 +3,7 @@
 Of long loops it writes less then: else it writes each three times, with wide vectors, with narrow ones, and with none.
 Of loops with few steps all vectors are written out, and it is known which lanes the last one has. A loop that only
 moves elements to or from places far apart is no vector at all: it would be put together, or taken apart, one by one.
+A loop over the rows of a square that registers hold is written out.
 In which order a loop adds does not depend on where its results lie: those of donated arguments are equal to the bit.
 Only knows instructions.
 """
@@ -19,6 +20,7 @@ from llvmlite.ir import instructions
 from functad import machine_model
 from functad.backends.cpu.compile.target import has_masked_vectors
 
+_BLOCKS_OF_LOOP = 4  # without another one in it
 _OF_COPIES = {"add", "sub", "mul", "getelementptr", "load", "store", "br"}
 
 
@@ -45,7 +47,9 @@ def end_loop(builder: ir.IRBuilder, loop: Loop) -> None:
     # The last vector of a row ends amid the next one, which is not read before that is in memory if it is written, too.
     waits = loop.is_inner and not sums and _is_in_place(loop.body)
     jump, module, options = builder.branch(loop.head), builder.module, []
-    if _moves_far(loop.body, loop.number):
+    if _reads_registers(builder.function, loop):
+        options.append(module.add_metadata(["llvm.loop.unroll.full"]))
+    elif _moves_far(loop.body, loop.number):
         options.append(module.add_metadata(["llvm.loop.vectorize.enable", ir.IntType(1)(False)]))
     elif is_masked and not waits:
         options.append(module.add_metadata(["llvm.loop.vectorize.predicate.enable", ir.IntType(1)(True)]))
@@ -60,6 +64,28 @@ def end_loop(builder: ir.IRBuilder, loop: Loop) -> None:
         metadata = ir.MDValue(module, [], name=str(len(module.metadata)))
         metadata.operands = (metadata, *options)  # by naming itself it differs from all others
         jump.set_metadata("llvm.loop", metadata)
+
+
+def _reads_registers(function: ir.Function, loop: Loop) -> bool:
+    """Whether a short loop is one around others that read vectors of the kernel's own, one in each step.
+
+    Written out, it has them in registers.
+    """
+    inside = function.blocks[function.blocks.index(loop.head) :]
+    if len(inside) <= _BLOCKS_OF_LOOP or sum(map(_size, inside)) >= machine_model.LONG_LOOP:
+        return False
+    return any(_vectors(one) == loop.steps for block in inside for one in block.instructions)
+
+
+def _vectors(one: ir.Instruction) -> int:
+    """How many vectors of the kernel's own an instruction reads an element of; 0 if of none."""
+    if not isinstance(one, instructions.LoadInstr):
+        return 0
+    place = one.operands[0]
+    while isinstance(place, (instructions.GEPInstr, instructions.CastInstr)):
+        place = place.operands[0]
+    is_own = isinstance(place, instructions.AllocaInstr) and isinstance(place.type.pointee, ir.VectorType)
+    return place.operands[0].constant if is_own and place.operands else 0
 
 
 def _sums(block: ir.Block) -> list[ir.Value]:

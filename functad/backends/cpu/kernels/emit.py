@@ -31,7 +31,16 @@ from functad.lowering.nests.nest import (
     fresh,
     names_of,
 )
-from functad.lowering.nests.printing import carried_on, combined, depths, identity, parameters, updated
+from functad.lowering.nests.phases import Phase, phases_of
+from functad.lowering.nests.printing import (
+    carried_on,
+    combined,
+    depths,
+    identity,
+    parameters,
+    start_of,
+    updated,
+)
 from functad.lowering.nests.reductions import (
     at_point,
     by_keys,
@@ -42,6 +51,7 @@ from functad.lowering.nests.reductions import (
     store_at,
     unrolled,
 )
+from functad.primitives.loops.text import cast
 
 
 @dataclass(frozen=True)
@@ -178,47 +188,66 @@ class _CpuEmitter:
         return owners.shares if owners else parallel.extent if parallel else 1, parallel
 
     def _carry_along(self, carried: Symbol, base: int) -> None:
-        """The totals in registers: the first step, groups of elements as far as they go, and one step after another."""
-        size, chains = machine_model.RUNNING_GROUP, self.nest.carries
+        """The totals in registers: blocks of a row in phases, or, of short rows, one step after another."""
+        phases = None
+        if carried.extent >= machine_model.FLOATS_OF_VECTOR and all(kind_of(c.dtype) in "iuf" for c in self.nest.carries):
+            moving = {name for name, depth in self.depth_of.items() if depth == base + 1}
+            phases = phases_of(self.nest, carried, moving)
+        if phases is not None:
+            self._in_blocks(phases, carried, base)
+            return
         self._step({carried: Affine(0)}, [], base)
-        done = 1
-        if carried.extent > 4 * size > 4 * len(chains) and any(map(_may_be_grouped, chains)):
-            groups = (carried.extent - 1) // size
-            self._groups(carried, groups, base)
-            done += groups * size
-        if done < carried.extent:
-            self._line(base, f"for {carried.name} in range({done}, {carried.extent}):")
+        if carried.extent > 1:
+            self._line(base, f"for {carried.name} in range(1, {carried.extent}):")
             self._step({}, [], base + 1)
 
-    def _groups(self, carried: Symbol, groups: int, base: int) -> None:
-        """A loop over groups of elements, which are combined with one another before they meet what has run up."""
+    def _in_blocks(self, phases: list[Phase], carried: Symbol, base: int) -> None:
+        """Blocks of a row; between its phases what is carried lies in a room of its own, or where it is stored."""
         taken = names_in_nest(self.nest) | {name for name, _, _ in self.parameters.values()}
-        group = loop(fresh(f"{carried.name}_group", taken), groups)
-        places = [group * machine_model.RUNNING_GROUP + (k + 1) for k in range(machine_model.RUNNING_GROUP)]
-        moving = [name for name, depth in self.depth_of.items() if depth == base + 1]
-        names = [{name: fresh(f"{name}_{k}", taken) for name in moving} for k in range(len(places))]
-        self._line(base, f"for {group.text()} in range({groups}):")
-        for s in self.nest.statements:
-            if isinstance(s, Carried):
-                self._group(s, [own.get(s.value, s.value) for own in names], [own[s.name] for own in names], base + 1)
-            elif self._printed_depth(s) == base + 1:
-                for place, own in zip(places, names):
-                    self._line(base + 1, self._text(at_point(s, {carried: place}, own)))
-        for store in self.nest.stores:
-            for place, own in zip(places, names):
-                self._store(store_at(store, {carried: place}, own), base + 1)
+        size, chains = min(machine_model.RUNNING_BLOCK, carried.extent), [c for p in phases for c in p.chains]
+        block = loop(fresh(f"{carried.name}_block", taken), -(-carried.extent // size))
+        within, count = loop(fresh(f"{carried.name}_in_block", taken), size), str(size)
+        so_far = [fresh(f"{chain.carried.name}_so_far", taken) for chain in chains]
+        rooms = {c.carried: fresh(f"room_of_{c.carried.name}", taken) for c in chains if not (c.source and c.target)}
+        for chain, name in zip(chains, so_far):
+            if chain.carried in rooms:
+                self._line(base, f"{rooms[chain.carried]} = room_{cast(chain.carried.dtype)}()")
+            self._line(base, f"{name} = {start_of(chain.carried)}")
+        if block.terms:
+            count = fresh(f"{carried.name}_count", taken)
+            self._line(base, f"for {block.text()} in range({block.high + 1}):")
+            base += 1
+            self._line(base, f"{count} = minimum({size}, {carried.extent} - {(block * size).text()})")
+        for phase in phases:
+            self._phase(phase, rooms, {carried: block * size + within}, within.text(), count, base)
+            for chain in phase.chains:
+                ways = [
+                    self._place_of(at, {carried: block * size}) if at else f"{rooms[chain.carried]}, 0"
+                    for at in (chain.source, chain.target)
+                ]
+                name = so_far[chains.index(chain)]
+                self._line(base, f"{name} = running_{chain.carried.kind}({', '.join(ways)}, {count}, {name})")
 
-    def _group(self, c: Carried, values: list[str], totals: list[str], depth: int) -> None:
-        """What is carried to each element of a group; to combine them among themselves does not wait for the total."""
-        before = [c.name] * len(values) if _may_be_grouped(c) else [c.name, *totals]
-        if _may_be_grouped(c):
-            parts = [values[0], *(f"{c.name}_part_{k}" for k in range(1, len(values)))]
-            for k in range(1, len(values)):
-                self._line(depth, f"{parts[k]} = {carried_on(c, parts[k - 1], values[k])}")
-            values = parts
-        for total, one, value in zip(totals, before, values):
-            self._line(depth, f"{total} = {carried_on(c, one, value)}")
-        self._line(depth, f"{c.name} = {totals[-1]}")
+    def _phase(
+        self, phase: Phase, rooms: dict[Carried, str], at: dict[Symbol, Affine], within: str, count: str, base: int
+    ) -> None:
+        """One phase of a block: a loop, unless there is nothing to do."""
+        lines = [
+            f"{s.name} = {rooms[s]}[{within}]" if isinstance(s, Carried) else self._text(at_point(s, at, {}))
+            for s in phase.statements
+        ]
+        lines += [f"{rooms[c]}[{within}] = {c.value}" for c, source, _ in phase.chains if source is None]
+        if lines or phase.stores:
+            self._line(base, f"for {within} in range({count}):")
+        for line in lines:
+            self._line(base + 1, line)
+        for store in phase.stores:
+            self._store(store_at(store, at, {}), base + 1)
+
+    def _place_of(self, access: Load | Store, at: dict[Symbol, Affine]) -> str:
+        """The array of an access, and which element of it."""
+        storage = access.buffer.storage
+        return f"{self.parameters[storage][0]}, {(access.offset.substitute(at) - self.first[storage]).text()}"
 
     def _carried_columns(self) -> tuple[int, Symbol | None]:
         """Totals in memory: trailing loops run within the carried loop, along elements that lie side by side."""
@@ -359,8 +388,12 @@ class _CpuEmitter:
             return f"{s.name} = {s.value.text()}"
         assert not isinstance(s, Carried)
         if isinstance(s, Square):
-            name, first = self.parameters[s.buffer.storage][0], (s.offset - self.first[s.buffer.storage]).text()
-            return f"{s.name} = transposed_{s.side}({name}, {first}, {s.pitch})"
+            squares = [(s.buffer, s.offset, s.pitch), *([s.result] if s.result else [])]
+            places = [
+                f"{self.parameters[b.storage][0]}, {(offset - self.first[b.storage]).text()}, {pitch}"
+                for b, offset, pitch in squares
+            ]
+            return f"{s.name} = transposed_{s.side}({', '.join(places)})"
         return f"{s.name} = {self._element(s)}"
 
     def _element(self, access: Load | Store) -> str:
@@ -404,11 +437,6 @@ def _reading_first(nest: Nest) -> Nest:
     within = max((d for d, s in enumerate(nest.loops, 1) if s in nest.ordered), default=0)
     is_known_before = depths(reading, {s: d for d, s in enumerate(nest.loops, 1)})[before] < within
     return nest if is_known_before else reading  # what a step updates is not what the one before has read
-
-
-def _may_be_grouped(c: Carried) -> bool:
-    """Whether values may be combined in another order: floating products over- or underflow where they did not."""
-    return c.kind != "prod" or kind_of(c.dtype) in "iu"
 
 
 def first_elements(nest: Nest) -> dict[Storage, int]:

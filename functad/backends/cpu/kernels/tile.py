@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from functad import machine_model
+from functad.lowering.memory.buffers import Buffer
 from functad.lowering.nests.affine import Affine, Symbol, loop
 from functad.lowering.nests.nest import PRE, IndexLet, Let, Load, Nest, Statement, fresh, moved, names_of
 
@@ -16,11 +17,13 @@ from functad.lowering.nests.nest import PRE, IndexLet, Let, Load, Nest, Statemen
 class Square(Load):
     """`name = ` a copy of the square of `side` rows that begins at `offset`, with rows and columns exchanged.
 
-    pitch: how far its columns lie apart in the buffer.
+    pitch: how far its columns lie apart in the buffer. result: where the first element of a square of a large result
+    lies to which it leads, and how far that square's rows lie apart.
     """
 
     side: int
     pitch: int
+    result: tuple[Buffer, Affine, int] | None
 
 
 def tiled(nest: Nest) -> Nest:
@@ -48,13 +51,22 @@ def _in_squares(nest: Nest, side: int) -> Nest:
     parts = {s: starts[s] + inner for s, inner in zip((rows, columns), within)}
     taken = {s.name for s in nest.loops}.union(*map(names_of, nest.statements))
     place = IndexLet(fresh("place", taken), within[0] * side + within[1], PRE)
+    large = next(
+        (
+            (s.buffer, s.offset.substitute(starts), s.offset.coefficient(rows))
+            for s in nest.stores
+            if s.offset.coefficient(columns) == 1 and s.buffer.nbytes > machine_model.SECOND_CACHE
+        ),
+        None,
+    )
     statements: list[Statement] = []
     for s in nest.statements:
         if not isinstance(s, Load) or not _is_movable(s, rows, columns):
             statements.append(moved(s, parts))
             continue
         pitch = s.offset.coefficient(columns)
-        square = Square(fresh(f"{s.name}_square", taken), s.buffer, s.offset.substitute(starts), s.level, side, pitch)
+        name, start = fresh(f"{s.name}_square", taken), s.offset.substitute(starts)
+        square = Square(name, s.buffer, start, s.level, side, pitch, large)
         element = Let((s.name,), f"{square.name}[{place.name}]", (square.name, place.name), s.level, None)
         statements += [square, *([] if place in statements else [place]), element]
     loops = [*nest.loops[:-2], *(x.terms[0][0] for x in (*tiles, *within) if x.terms)]

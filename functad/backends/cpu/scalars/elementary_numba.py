@@ -324,6 +324,8 @@ class IRArithmetic:
             return self.constant(x.value.constant, dtype)
         if kind_of(x.dtype) == "f":
             convert = b.fpext if dtype.itemsize > x.dtype.itemsize else b.fptrunc
+        elif kind_of(x.dtype) == "b":  # of integers LLVM makes numbers first
+            return self.where(x, self.constant(1, dtype), self.constant(0, dtype))
         else:
             convert = b.sitofp if kind_of(x.dtype) == "i" else b.uitofp
         return IRValue(b, convert(x.value, kind), dtype)

@@ -11,9 +11,13 @@ from typing import Any
 import numpy as np
 
 
-def _transposed(side: int) -> Callable[[Any, int, int], Any]:
-    def transposed(elements: Any, first: int, pitch: int) -> Any:
-        """A copy of the square whose columns begin at `first`, `pitch` apart: element (i, j) lies at `side·i + j`."""
+def _transposed(side: int) -> Callable[..., Any]:
+    def transposed(elements: Any, first: int, pitch: int, *result: Any) -> Any:
+        """A copy of the square whose columns begin at `first`, `pitch` apart: element (i, j) lies at `side·i + j`.
+
+        result: the memory where a square goes to, where that begins, and how far its rows lie apart: compiled code
+        asks for what follows there before it is needed.
+        """
         return np.array([elements[first + pitch * j + i] for i in range(side) for j in range(side)])
 
     transposed.__name__ = transposed.__qualname__ = f"transposed_{side}"

@@ -12,6 +12,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.typing.templates import signature
 
+from functad import machine_model
 from functad.backends.cpu.compile.frontend import PackedPointer
 from functad.backends.cpu.scalars.registry_numba import declare_function, implement
 from functad.backends.cpu.scalars.squares import SIDES
@@ -37,20 +38,25 @@ def exchanged(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
 
 def _register(function: Callable[..., Any], side: int) -> None:
     def signature_of(arguments: tuple[types.Type, ...]) -> Any:
-        if len(arguments) != 3 or not isinstance(arguments[0], _POINTERS):
+        if len(arguments) not in (3, 6) or not all(isinstance(pointer, _POINTERS) for pointer in arguments[::3]):
             return None
-        return signature(arguments[0], arguments[0], types.int64, types.int64)
+        places = [kind for pointer in arguments[::3] for kind in (pointer, types.int64, types.int64)]
+        return signature(arguments[0], *places)
 
     declare_function(function, signature_of)
 
     def square(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
-        elements, first, pitch = values
+        elements, first, pitch = values[:3]
         size = context.get_abi_sizeof(elements.type.pointee)
         row = ir.VectorType(ir.IntType(8 * size), side)
         rows = []
-        for k in range(side):
-            start = builder.gep(elements, [builder.add(first, builder.mul(pitch, pitch.type(k)))])
+        for start in _starts(builder, side, elements, first, pitch):
             rows.append(builder.load(builder.bitcast(start, row.as_pointer()), align=size))
+        if len(values) > 3:
+            result, begin, apart = values[3:]
+            ahead = builder.add(begin, begin.type(side * machine_model.SQUARES_AHEAD))
+            for start in _starts(builder, side, result, ahead, apart):
+                _ask_for(builder, start)
         place = cgutils.alloca_once(builder, row, size=side)
         for k, column in enumerate(exchanged(builder, rows)):
             builder.store(column, builder.gep(place, [_WORD(k)]))
@@ -58,6 +64,23 @@ def _register(function: Callable[..., Any], side: int) -> None:
 
     for pointer in _POINTERS:
         implement(function, pointer, types.Integer, types.Integer)(square)
+        for other in _POINTERS:
+            implement(function, pointer, types.Integer, types.Integer, other, types.Integer, types.Integer)(square)
+
+
+def _starts(builder: ir.IRBuilder, side: int, elements: ir.Value, first: ir.Value, pitch: ir.Value) -> list[ir.Value]:
+    """Where each row of a square begins."""
+    return [builder.gep(elements, [builder.add(first, builder.mul(pitch, pitch.type(k)))]) for k in range(side)]
+
+
+def _ask_for(builder: ir.IRBuilder, place: ir.Value) -> None:
+    """Let the processor fetch the cache line of a place, to write to it."""
+    byte, module = ir.IntType(8).as_pointer(), builder.module
+    name = "llvm.prefetch.p0"
+    kind = ir.FunctionType(ir.VoidType(), [byte, _WORD, _WORD, _WORD])
+    fetch = module.globals.get(name) or ir.Function(module, kind, name)
+    for_writing, close, of_data = _WORD(1), _WORD(3), _WORD(1)
+    builder.call(fetch, [builder.bitcast(place, byte), for_writing, close, of_data])
 
 
 for _side, _function in SIDES.items():
