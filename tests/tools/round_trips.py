@@ -21,6 +21,7 @@ from functad.ir import Aval, Eqn, Literal, Program, memoised, registry, subprogr
 from functad.observing import Observer, watching
 
 MOST_EQUATIONS = 100  # of Programs of which one of each structure is read, those within them included
+LARGEST = 300  # how many equations Programs have that are looked at; larger ones have no other kinds
 MOST_NUMBERS = 1000  # of constants that are written
 
 
@@ -44,17 +45,19 @@ class RoundTrips(Observer):
         self.without_line: list[Eqn] = []
 
     def traced(self, program: Program, variables: Any) -> None:
-        self.note(program, {})
+        self.note(program)
 
     def passed(self, name: str, reason: str, before: Program, after: Program) -> None:
         if after is not before:
-            self.note(after, structure_of(before).kinds)
+            self.note(after, before)
 
-    def note(self, program: Program, known: Mapping[int, int]) -> None:
-        """Print a Program, if its structure is new. known: the kinds of equations that it may have."""
+    def note(self, program: Program, before: Program | None = None) -> None:
+        """Print a Program, if its structure is new. before: one that has many of its equations."""
         if self.file:
             self.without_line += [eqn for eqn in program.eqns if not has_line(eqn, self.file)]
-        structure = structure_of(program, known)
+        if not self.every and len(program.eqns) > LARGEST:
+            return
+        structure = structure_of(program, before)
         if not (self.every or self.is_new(structure)) or not all(map(are_functads, program.eqns)):
             return
         self.structures.add(structure.whole)
@@ -103,9 +106,13 @@ class Structure(NamedTuple):
     equations: int  # how many there are, with those of Programs within
 
 
-def structure_of(program: Program, known: Mapping[int, int] = {}) -> Structure:
-    """The structure of a Program, kept as long as it lives. known: kinds of equations that it may have."""
-    return memoised(program, ("structure",), lambda: _structure_of(program, known))
+def structure_of(program: Program, before: Program | None = None) -> Structure:
+    """The structure of a Program, kept as long as it lives. before: one that may have some of its equations."""
+    kept = before.cache.get(_KEPT) if before is not None else None
+    return memoised(program, _KEPT, lambda: _structure_of(program, kept.kinds if kept else {}))
+
+
+_KEPT = ("structure",)
 
 
 def _structure_of(program: Program, known: Mapping[int, int]) -> Structure:
