@@ -1,10 +1,10 @@
-"""What tests trace and optimise is printed and read again: a Program of each structure.
+"""What tests trace is printed and read again, a Program of each structure; of what becomes of it, each kind of equation.
 
 A plugin of pytest, which `conftest.py` loads. A structure is what a Program is up to names, shapes and numbers: which
-operation reads which results, with the types of all of them and of its parameters' values. Of Programs that are long,
-those with a new kind of equation are taken alone; `--every-program` leaves out none that prints differently. Programs
-are printed at once, for tests look at how long they live, and read after the test. Examples of docstrings run as a
-user's, and each equation of theirs must have one of their lines.
+operation reads which results, with the types of all of them and of its parameters' values. Of what passes of the
+optimiser make, and of long Programs, those with a new kind of equation are taken; `--every-program` leaves out none
+that prints differently. Programs are printed at once, for tests look at how long they live, and read after the test.
+Examples of docstrings run as a user's, and each equation of theirs must have one of their lines.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from functad.array import ArrayImpl, DonatedArray
 from functad.ir import Aval, Eqn, Literal, Program, memoised, registry, subprograms
 from functad.observing import Observer, watching
 
-MOST_EQUATIONS = 100  # of Programs of which one of each structure is read, those within them included
-LARGEST = 300  # how many equations Programs have that are looked at; larger ones have no other kinds
+SHORT = 100  # how many equations Programs have at most of which one of each structure is read
+MOST_EQUATIONS = 300  # larger Programs have no other kinds of equations
 MOST_NUMBERS = 1000  # of constants that are written
 
 
@@ -32,7 +32,7 @@ class Printed(NamedTuple):
 
 
 class RoundTrips(Observer):
-    """Prints Programs of which the structure is new; `read` reads them."""
+    """Prints Programs that are new; `read` reads them."""
 
     def __init__(self) -> None:
         self.every = False
@@ -52,13 +52,17 @@ class RoundTrips(Observer):
             self.note(after, before)
 
     def note(self, program: Program, before: Program | None = None) -> None:
-        """Print a Program, if its structure is new. before: one that has many of its equations."""
+        """Print a Program that is new. before: what a pass made it of."""
         if self.file:
             self.without_line += [eqn for eqn in program.eqns if not has_line(eqn, self.file)]
-        if not self.every and len(program.eqns) > LARGEST:
+        if not self.every and len(program.eqns) > MOST_EQUATIONS:
             return
         structure = structure_of(program, before)
-        if not (self.every or self.is_new(structure)) or not all(map(are_functads, program.eqns)):
+        if before is None and structure.equations <= SHORT:
+            is_new = structure.whole not in self.structures
+        else:
+            is_new = not self.kinds.issuperset(structure.kinds.values())
+        if not (self.every or is_new) or not all(map(are_functads, program.eqns)):
             return
         self.structures.add(structure.whole)
         self.kinds.update(structure.kinds.values())
@@ -70,12 +74,6 @@ class RoundTrips(Observer):
         if 0 < sum(sizes_of_constants(program)) <= MOST_NUMBERS:
             named = [v.aval for v, c in zip(program.constvars, program.consts) if not has_numbers(c)]
             self.waiting.append(Printed(functad.program_to_text(program, constants=True), named, True))
-
-    def is_new(self, structure: Structure) -> bool:
-        """Whether no Program was like one; of those that are long, whether it has an equation like no other."""
-        if structure.equations <= MOST_EQUATIONS:
-            return structure.whole not in self.structures
-        return not self.kinds.issuperset(structure.kinds.values())
 
     def read(self) -> None:
         """Read what has been printed, and print it anew."""
@@ -107,7 +105,7 @@ class Structure(NamedTuple):
 
 
 def structure_of(program: Program, before: Program | None = None) -> Structure:
-    """The structure of a Program, kept as long as it lives. before: one that may have some of its equations."""
+    """The structure of a Program, kept as long as it lives. before: what a pass made it of."""
     kept = before.cache.get(_KEPT) if before is not None else None
     return memoised(program, _KEPT, lambda: _structure_of(program, kept.kinds if kept else {}))
 
@@ -195,5 +193,6 @@ def _programs_can_be_read_again(request: pytest.FixtureRequest) -> Iterator[None
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    structures, count = len(ROUND_TRIPS.structures), ROUND_TRIPS.count
-    terminalreporter.write_line(f"{count:,} Programs of {structures:,} structures were printed and read again")
+    structures, kinds = len(ROUND_TRIPS.structures), len(ROUND_TRIPS.kinds)
+    what = f"{structures:,} structures, with {kinds:,} kinds of equations"
+    terminalreporter.write_line(f"{ROUND_TRIPS.count:,} Programs of {what}, were printed and read again")
