@@ -1,4 +1,4 @@
-"""What tests trace is printed and read again, a Program of each structure; of what becomes of it, each kind of equation.
+"""Programs that tests trace are printed and read again, one of each structure; of others each kind of equation.
 
 A plugin of pytest, which `conftest.py` loads. A structure is what a Program is up to names, shapes and numbers: which
 operation reads which results, with the types of all of them and of its parameters' values. Of what passes of the
