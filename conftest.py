@@ -56,7 +56,7 @@ OF_THE_LONGEST = 6
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("functad")
     group.addoption("--sample", action="store_true", help="of the tests that take long or are generated run a part")
-    group.addoption("--every-program", action="store_true", help="print and read every Program, not one of each kind")
+    group.addoption("--every-program", action="store_true", help="read back all Programs, not one of each structure")
     group.addoption("--share", metavar="FOLDER", help="run only files that no other process with this folder has begun")
 
 
