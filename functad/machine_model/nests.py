@@ -53,15 +53,17 @@ DEEPEST_INLINE = 50
 """equations one behind another that are followed into a nest. Bound, and keeps recursion shallow."""
 
 CARRIED_OPERATIONS = 3
-"""operations of a nest that carries a value along its rows, at most: they are done one by one there. Compared: one
-before and one after a running sum take 0.6 to 1.0 of the time that they take apart, six up to 1.5."""
+"""operations of a nest that carries a value along few rows, or short ones, at most: threads, or vectors, would do them
+apart. Compared: one before and one after a running sum take 0.6 to 1.0 of the time that they take apart, six up to
+1.5."""
 
 CARRIED_FROM_MEMORY = facts.SECOND_CACHE // 4
 """elements of such a nest, at least, for that: vectors that stay in a cache cost less. Derived."""
 
 CARRIED_COLUMNS = 64
-"""values carried side by side from which on such a nest takes in whatever is no function, as vectors do. Compared: tanh
-with a running sum, which is wider and so has shorter vectors, takes 1.5 to 2.3 times as long as apart."""
+"""values carried side by side from which on such a nest takes in whatever is no function, as vectors do; so does one
+along rows of a vector or more. Compared: tanh with a running sum, which is wider and so has shorter vectors, takes 1.5
+to 2.3 times as long as apart."""
 
 CARRIED_PARTS = 4
 """parts of such a nest that threads can share, at least, for that. Compared."""
