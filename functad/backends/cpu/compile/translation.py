@@ -405,8 +405,8 @@ class KernelTranslation:
 
     def set_all(self, names: Sequence[str], given: Value) -> None:
         """Several results of one function, each with a name."""
-        kinds: Any = given.type
-        if not isinstance(kinds, types.BaseTuple) or len(kinds) != len(names):
+        kinds: Any = given.type if isinstance(given.type, types.BaseTuple) else ()
+        if len(kinds) != len(names):
             raise NotSimple("no tuple of so many")
         for k, (name, kind) in enumerate(zip(names, kinds)):
             self.set(name, Value(kind, self.builder.extract_value(given.value, k)))
