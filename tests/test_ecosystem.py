@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from tests.ecosystem.__main__ import (
+    FAILED,
     FAILURES,
     HERE,
     LIBRARIES,
     README,
     RESULTS,
     Options,
+    failed_tests,
     record_of,
     result_of,
     run,
@@ -116,13 +118,33 @@ def test_the_table_counts_the_same_tests_on_both_sides(suite: Path):
         lines = [json.dumps({"test": t, "outcome": o, "error": f"{t}!" * (o == "failed")}) for t, o in found.items()]
         record.write_text("\n".join(lines))
     result = result_of(suite, "optax", 1)
-    assert result["failures"] == {"c": "c!"} and result["both"] == {"functad": 1, "JAX": 2, "tests": 3}
+    assert (
+        result["failed"] == {"failed": 1, "passed": 1}
+        and result["failures"] == {"c": "c!"}
+        and result["both"] == {"functad": 1, "JAX": 2, "tests": 3}
+    )
     row = table_of({"optax": result}).splitlines()[-1]
-    assert row == f"| optax 1.0 | {result['date']} | all | 2 of 4 | 1 of 3 | 2 of 3 | 1 | 0 |"
+    assert row == f"| optax 1.0 | {result['date']} | all | 2 of 4 | 1 | 0 | 1 of 3 | 2 of 3 | 1 | 0 |"
     assert unexplained({"optax": result}, "# why\noptax d\n") == ["optax c: c!"]
     assert not unexplained({"optax": result}, "# why\noptax c*\n")
     with pytest.raises(ValueError, match="has no table"):
         with_table("nothing", row)
+
+
+def test_what_failed_is_run_over_jax(suite: Path):
+    (suite / "some_test.py").write_text(
+        "import sys\n"
+        "def test_right():\n    pass\n"
+        "def test_wrong():\n    assert 'functad' not in sys.modules\n"
+        "def test_worse():\n    assert False\n"
+    )
+    assert len(outcomes(suite)) == 3
+    failed = failed_tests(suite, "some library")
+    assert failed == ["some_test.py::test_wrong", "some_test.py::test_worse"]
+    run(sys.executable, suite, "some library", FAILED, UNLIMITED, failed)  # without JAX, as they need none
+    result = result_of(suite, "some library", 1)
+    assert result["failed"] == {"passed": 1, "failed": 1} and list(result["failures"]) == failed[:1]
+    assert result["both"]["tests"] == 0
 
 
 def test_what_was_measured_stands_in_the_readme_and_every_failure_has_a_reason():
@@ -135,7 +157,8 @@ def test_what_was_measured_stands_in_the_readme_and_every_failure_has_a_reason()
 
 def test_names_that_are_mentioned_alone_raise_when_they_are_used():
     code = (
-        "import as_jax\nas_jax.install()\nimport jax, jax._src.core\nassert not isinstance(1, jax.pmap)\n"
+        "import as_jax\nas_jax.install()\nimport jax\nassert not isinstance(1, jax.pmap)\n"
+        "assert jax._src.interpreters.ad.CustomVJPException\n"
         "assert jax._src.core.Tracer is jax.core.Tracer and jax.interpreters.xla.canonicalize_dtype_handlers\n"
         "f = jax.pmap(lambda x: x)\ntry:\n    f(1)\nexcept NotImplementedError as e:\n    print(e)\n"
         "assert not hasattr(jax.pmap, 'lower') and not hasattr(jax, 'xla_computation')"

@@ -409,13 +409,15 @@ def _is_infinity(name: str, x: Any, which: float) -> Any:
 
 
 def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Array:
-    """Where |a - b| <= atol + rtol·|b|; equal infinities are close.
+    """Where |a - b| <= atol + rtol·|b|; equal infinities are close, random keys if they are equal.
 
     >>> import functad.numpy as jnp
     >>> jnp.isclose(1.0, 1.0 + 1e-6)
     Array(True, dtype=bool)
     """
     x, y = promote_args("isclose", a, b)
+    if x.dtype is dtypes.key_fry:
+        return el.eq(x, y)
     if kind_of(x.dtype) not in "fc":
         x, y = promote_args_inexact("isclose", x, y)
     real = np.zeros((), x.dtype).real.dtype

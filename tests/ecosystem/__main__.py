@@ -3,6 +3,7 @@
 python -m tests.ecosystem FOLDER [NAME …]       in an environment that has the libraries, but no JAX
 python -m tests.ecosystem FOLDER --jax PYTHON   beside them, what real JAX passes in another environment
 python -m tests.ecosystem FOLDER --every 10     one test in ten
+python -m tests.ecosystem FOLDER --failed --jax PYTHON   over JAX, what has failed over functad
 python -m tests.ecosystem FOLDER --save         writes what has been measured into results.json and README.md
 
 FOLDER has the unpacked source distributions, or checkouts where these have no tests, `optax-0.2.8` and so on. Outcomes
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,6 +45,7 @@ LIBRARIES = {
     "diffrax": ["test"],
 }
 SIDES = ("functad", "JAX")
+FAILED = "JAX-failed"  # the record of what was run over JAX because it fails over functad
 ENDED = ("passed", "failed")
 
 
@@ -60,11 +63,14 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help=f"which of {', '.join(LIBRARIES)}; by default all that are there")
     parser.add_argument("--jax", help="the Python of an environment with JAX, whose numbers stand beside ours")
     parser.add_argument("--only-jax", action="store_true", help="run nothing over functad")
+    parser.add_argument("--failed", action="store_true", help="run over JAX the tests that have failed over functad")
     parser.add_argument("--every", type=int, default=1, help="run one test in so many, the same ones on both sides")
     parser.add_argument("--seconds", type=float, default=1200, help="the most for one run of one library on one side")
     parser.add_argument("--timeout", type=float, default=60, help="the most for one test, in seconds")
     parser.add_argument("--save", action="store_true", help="run nothing; write results.json and the table")
     options = parser.parse_args()
+    if options.failed and not options.jax:
+        parser.error("--failed runs tests over JAX: it needs --jax PYTHON")
     results = json.loads(RESULTS.read_text()) if options.save and RESULTS.exists() else {}
     limits = Options(options.every, options.seconds, options.timeout)
     for name in options.names or LIBRARIES:
@@ -72,7 +78,9 @@ def main() -> int:
         if source is None:
             print(f"{name}: no folder {name}-* in {options.folder}", file=sys.stderr)
             continue
-        if not options.save:
+        if options.failed:
+            run(options.jax, source, name, FAILED, limits._replace(every=1), failed_tests(source, name))
+        elif not options.save:
             pythons = {} if options.only_jax else {"functad": sys.executable}
             for side, python in (pythons | ({"JAX": options.jax} if options.jax else {})).items():
                 run(python, source, name, side, limits)
@@ -89,7 +97,13 @@ def record_of(source: Path, library: str, side: str) -> Path:
     return source.parent / "records" / f"{library}.{side}.jsonl"
 
 
-def run(python: str, source: Path, library: str, side: str, limits: Options) -> str:
+def failed_tests(source: Path, library: str) -> list[str]:
+    """The tests of a library that fail over functad, or did not end there."""
+    outcomes = outcomes_of(record_of(source, library, "functad").read_text(encoding="utf-8"))
+    return [test for test, (outcome, _) in outcomes.items() if outcome not in ("passed", "skipped")]
+
+
+def run(python: str, source: Path, library: str, side: str, limits: Options, tests: Sequence[str] = ()) -> str:
     """What pytest prints of the tests of one in `every` of a library, without those that its record has."""
     record = record_of(source, library, side)
     record.parent.mkdir(exist_ok=True)
@@ -111,7 +125,7 @@ def run(python: str, source: Path, library: str, side: str, limits: Options) -> 
     arguments += [f"--timeout={limits.timeout:g}"] if limits.timeout else []
     plugins = [*(["-p", "as_jax"] if side == "functad" else []), "-p", "excluded", "--library", library]
     plugins += [f"--every={limits.every}", "-p", "recording", "--record", str(record.resolve())]
-    command = [python, "-m", "pytest", *plugins, *arguments, *LIBRARIES.get(library, ["."])]
+    command = [python, "-m", "pytest", *plugins, *arguments, *(tests or LIBRARIES.get(library, ["."]))]
     start = time.monotonic()
     try:
         done = subprocess.run(
@@ -130,17 +144,19 @@ def run(python: str, source: Path, library: str, side: str, limits: Options) -> 
 def result_of(source: Path, library: str, every: int) -> dict[str, Any]:
     """The numbers of one library, from its records."""
     sides, days, excluded = {}, [], LIST.read_text(encoding="utf-8")
-    for side in SIDES:
+    for side in (*SIDES, FAILED):
         record = record_of(source, library, side)
         outcomes = outcomes_of(record.read_text(encoding="utf-8")) if record.exists() else {}
         sides[side] = {
             test: outcome
             for test, outcome in outcomes.items()
-            if ("::" not in test or is_taken(test, every)) and not reasons_of(excluded, library, test)
+            if ("::" not in test or side == FAILED or is_taken(test, every)) and not reasons_of(excluded, library, test)
         }
         days += [record.stat().st_mtime] if record.exists() else []
-    ours, theirs = sides.values()
+    ours, theirs, asked = sides.values()
+    asked |= theirs
     both = [test for test in ours if {ours[test][0], theirs.get(test, ("", ""))[0]} <= {*ENDED}]
+    failed = {test: error for test, (outcome, error) in sorted(ours.items()) if outcome == "failed"}
     return {
         "version": source.name.rpartition("-")[2],
         "date": str(datetime.date.fromtimestamp(max(days, default=0))),
@@ -148,11 +164,8 @@ def result_of(source: Path, library: str, every: int) -> dict[str, Any]:
         "functad": _counted(ours),
         "JAX": _counted(theirs),
         "both": {side: sum(sides[side][test][0] == "passed" for test in both) for side in SIDES} | {"tests": len(both)},
-        "failures": {
-            test: error
-            for test, (outcome, error) in sorted(ours.items())
-            if outcome == "failed" and theirs.get(test, ("", ""))[0] != "failed"
-        },
+        "failed": dict(Counter(asked.get(test, ("not run", ""))[0] for test in failed)),
+        "failures": {test: error for test, error in failed.items() if asked.get(test, ("", ""))[0] != "failed"},
     }
 
 
@@ -161,8 +174,9 @@ def _counted(outcomes: dict[str, tuple[str, str]]) -> dict[str, int]:
 
 
 HEADINGS = (
-    "| library | measured | tests | functad | of both: functad | JAX | did not end: functad | JAX |\n"
-    "| --- | --- | --- | --- | --- | --- | --- | --- |\n"
+    "| library | measured | tests | functad | of failures: JAX passes | not run | of both: functad | JAX "
+    "| did not end: functad | JAX |\n"
+    "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
 )
 
 
@@ -180,6 +194,7 @@ def _row(name: str, result: dict[str, Any]) -> str:
         "all" if result["every"] == 1 else f"one in {result['every']}",
     ]
     cells += [f"{counts.get('passed', 0):,} of {total:,}"]
+    cells += [str(result["failed"].get(outcome, 0)) for outcome in ("passed", "not run")]
     cells += [f"{both[side]:,} of {both['tests']:,}" for side in SIDES]
     cells += [str(sum(result[side].get(outcome, 0) for outcome in ("timeout", "stopped"))) for side in SIDES]
     return "| " + " | ".join(cells) + " |\n"

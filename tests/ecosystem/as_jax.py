@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Sequence
+from functools import partial
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -53,9 +54,9 @@ class _Finder(MetaPathFinder, Loader):
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         if spec.name == ROOT:
             return _Jax(ROOT)
-        if spec.name == f"{ROOT}._src":
+        if spec.name in (f"{ROOT}._src", f"{ROOT}._src.interpreters"):
             private = ModuleType(spec.name)
-            private.__getattr__ = _private  # type: ignore[method-assign]
+            private.__getattr__ = partial(_private, spec.name)  # type: ignore[method-assign]
             return private
         for table in (private_names.PRIVATE, private_names.REGISTRIES):
             if spec.name in table and spec.name != "jax.core":
@@ -79,11 +80,11 @@ class _Finder(MetaPathFinder, Loader):
         pass
 
 
-def _private(name: str) -> ModuleType:
+def _private(parent: str, name: str) -> ModuleType:
     """A module below `jax._src`, which other libraries take for an attribute that is always there."""
-    full = f"{ROOT}._src.{name}"
+    full = f"{parent}.{name}"
     if full not in private_names.PRIVATE:
-        raise AttributeError(f"module '{ROOT}._src' has no attribute {name!r}")
+        raise AttributeError(f"module {parent!r} has no attribute {name!r}")
     return importlib.import_module(full)
 
 
@@ -96,7 +97,8 @@ def _filled(name: str, names: dict[str, Any]) -> ModuleType:
 def _found(module: ModuleType, jax_name: str, name: str) -> Any:
     """functad's; or what stands for a name that libraries mention, though functad has it not."""
     full = f"{jax_name}.{name}"
-    if any(full in table for table in (private_names.PRIVATE, private_names.REGISTRIES, private_names.MENTIONED)):
+    tables = (private_names.PRIVATE, private_names.REGISTRIES, private_names.MENTIONED)
+    if full == f"{ROOT}._src" or any(full in table for table in tables):
         return importlib.import_module(full)
     try:
         found = getattr(module, name)

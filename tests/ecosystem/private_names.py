@@ -44,7 +44,7 @@ PRIVATE: dict[str, dict[str, Any]] = {
     "jax._src.flatten_util": {"ravel_pytree": functad.flatten_util.ravel_pytree},
     "jax._src.tree_util": vars(functad.tree_util),
     "jax._src.interpreters": {},
-    "jax._src.interpreters.ad": {"CustomVJPException": functad.errors.DifferentiationError},
+    "jax._src.interpreters.ad": {"CustomVJPException": functad.errors.LeakedTracerError},
     "jax._src.ad_util": {"stop_gradient_p": functad.core.Primitive("stop_gradient")},
     "jax._src.xla_bridge": {"_backends": {"cpu": functad.devices()[0]}},
 }

@@ -57,9 +57,7 @@ def test_rows_stay(kind: str, mode: str) -> None:
 def test_places_of_any_integer(dtype: str) -> None:
     rows = np.arange(600, dtype=np.float32).reshape(2, 300)
     places = np.array([127, 100], dtype)
-    _check(
-        functad.vmap(lambda row, place, some: jnp.where(some, row, row.at[place].set(-1.0))), rows, places, SOME[:2]
-    )
+    _check(functad.vmap(lambda row, place, some: jnp.where(some, row, row.at[place].set(-1.0))), rows, places, SOME[:2])
 
 
 def test_one_flag_for_all() -> None:

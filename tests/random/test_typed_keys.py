@@ -141,6 +141,15 @@ def test_copies():
         assert words(other) == words(KEYS)
 
 
+def test_close_keys_are_equal_ones():
+    key, keys = random.key(0), random.split(random.key(0), 3)
+    assert jnp.allclose(key, random.key(0)) and not jnp.allclose(key, random.key(1))
+    assert jnp.isclose(keys, keys[1]).tolist() == [False, True, False]
+    assert functad.jit(jnp.isclose)(keys[:, None], keys).tolist() == np.eye(3, dtype=bool).tolist()
+    with pytest.raises(DTypeError, match="keys are no numbers"):
+        jnp.isclose(key, 1.0)
+
+
 def test_printed_programs():
     assert str(functad.make_jaxpr(lambda k: random.bits(random.fold_in(k, 1), (2,)))(KEY)) == (
         "{ lambda ; a:key<fry>[]. let\n"

@@ -122,6 +122,13 @@ SIMPLE = {
         for i in range(start, stop):
             out[i] = maximum(x[i], 4) + where(x[i] > 2, x[i], -1) + min(x[i], 3, i) + max(i, 2) + abs(-x[i])
     """,
+    "several results of one function": """
+        rest = 0
+        for i in range(start, stop):
+            whole, left = divmod(x[i] + rest, 3)
+            whole, rest = divmod(10 * whole + left, 7)
+            out[i] = 100 * whole + rest
+    """,
     "numbers from elsewhere": """
         for i in range(start, stop):
             if x[i] * 1.5 < inf and f32(0.5) * f32(x[i]) >= -1.0:
@@ -160,6 +167,17 @@ OTHERS = {
             out[i] = 1
             if x[i]:
                 out[i] = 2
+    """,
+    "several results, of which one is an element": """
+        for i in range(start, stop):
+            whole, out[i] = divmod(x[i], 3)
+            out[i] = out[i] + 10 * whole
+    """,
+    "a swap": """
+        for i in range(start, stop):
+            first, second = x[i], i + 1
+            first, second = second, first
+            out[i] = 10 * first + second
     """,
     "two targets": """
         for i in range(start, stop):

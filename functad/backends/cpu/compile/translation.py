@@ -1,9 +1,9 @@
 """From the text of a kernel to LLVM IR in one go: statement by statement, each value with its type as Numba gives it.
 
 Numba's own front end goes by bytecode, finds the types of all variables at once and rewrites: six times the work. What
-kernels seldom have (a variable of two types, tuples, other ranges) raises `NotSimple`, and is Numba's. What an
-operation is, in types and instructions, is asked of Numba's tables (`contexts`); this file must not know, nor what is
-computed.
+kernels seldom have (a variable of two types, a tuple that is no function's result, other ranges) raises `NotSimple`,
+and is Numba's. What an operation is, in types and instructions, is asked of Numba's tables (`contexts`); this file must
+not know, nor what is computed.
 """
 
 from __future__ import annotations
@@ -125,6 +125,8 @@ class KernelTranslation:
         elif isinstance(target, ast.Subscript):
             value = self.value(node.value)
             self.call(operator.setitem, [*self.element(target), value])
+        elif isinstance(target, ast.Tuple) and len(_names(target)) == len(target.elts):
+            self.set_all(_names(target), self.value(node.value))
         else:
             raise NotSimple(type(target).__name__)
 
@@ -401,6 +403,13 @@ class KernelTranslation:
             raise NotSimple("a variable of two types")
         self.builder.store(given.value, self.places[name].value)
 
+    def set_all(self, names: Sequence[str], given: Value) -> None:
+        """Several results of one function, each with a name."""
+        if not isinstance(given.type, types.BaseTuple) or len(given.type) != len(names):
+            raise NotSimple("no tuple of so many")
+        for k, (name, kind) in enumerate(zip(names, given.type)):
+            self.set(name, Value(kind, self.builder.extract_value(given.value, k)))
+
     def place(self, name: str, kind: ir.Type) -> ir.Value:
         with self.builder.goto_entry_block():
             return self.builder.alloca(kind, name=name)
@@ -466,7 +475,13 @@ class _Usage:
 
 def _targets(statement: ast.stmt) -> list[str]:
     targets = getattr(statement, "targets", [getattr(statement, "target", None)])
-    return [target.id for target in targets if isinstance(target, ast.Name)]
+    return [name for target in targets for name in _names(target)]
+
+
+def _names(target: ast.AST | None) -> list[str]:
+    """The variables that an assignment to a target sets."""
+    inner = target.elts if isinstance(target, ast.Tuple) else [target]
+    return [node.id for node in inner if isinstance(node, ast.Name)]
 
 
 def _own_expressions(statement: ast.stmt) -> list[ast.AST]:
