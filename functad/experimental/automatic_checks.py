@@ -21,10 +21,9 @@ from functad.experimental.errors_as_values import (
     nan_checks,
 )
 from functad.ir import Aval, Eqn
-from functad.lax import (
-    div_p,
-    dynamic_slice_p,
-    dynamic_update_slice_p,
+from functad.primitives.arithmetic import div_p
+from functad.primitives.dynamic_slicing import dynamic_slice_p, dynamic_update_slice_p
+from functad.primitives.gather_scatter import (
     gather_p,
     scatter_add_p,
     scatter_max_p,
