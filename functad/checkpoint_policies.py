@@ -131,6 +131,9 @@ def save_and_offload_only_these_names(
 def offload_dot_with_no_batch_dims(offload_src: str, offload_dst: str) -> Policy:
     """`dots_with_no_batch_dims_saveable`: there is one kind of memory, so what could be offloaded is kept.
 
+    Args:
+        offload_src, offload_dst: kinds of memory, without effect.
+
     >>> policy = offload_dot_with_no_batch_dims("device", "pinned_host")
     >>> policy is dots_with_no_batch_dims_saveable
     True

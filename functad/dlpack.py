@@ -6,7 +6,7 @@ Shapes:
     An array keeps its shape.
 
 Raises:
-    DTypeError: arrays of that dtype are not taken.
+    Nothing of its own: a dtype that is not taken is answered by False.
 """
 
 from __future__ import annotations

@@ -303,8 +303,8 @@ class Tracer(Array):
         if self.value is not None and self.owner.alive:
             raise ConcretizationError(
                 f"{wanted} would make a constant of {self._describe()}, and its derivative would be lost without a "
-                "word; where none is wanted, take the value of functad.lax.stop_gradient(x)."
-                f"{self._where()}\n{rewrite}"
+                f"word.{self._where()}\nWhere none is wanted, take the value of functad.lax.stop_gradient(x).\n"
+                f"{rewrite}"
             )
         return self.concrete(wanted, rewrite)
 

@@ -1,6 +1,12 @@
 """Tokens, by which a program for JAX orders effects: here these keep their order, so that tokens are empty arrays.
 
 Knows no effects but that of `dce_sink`.
+
+Shapes:
+    A token has shape (0,); a value that is kept may have any.
+
+Raises:
+    Nothing but what a function says.
 """
 
 from __future__ import annotations

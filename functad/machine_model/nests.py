@@ -35,7 +35,7 @@ to store it is up to three times as fast, but from here on memory is what a user
 LARGEST_RECOMPUTED = 4 * facts.FUNCTION_OPERATIONS
 """operations of such a value. Derived: functions of a distance, and as many sums and products as take as long."""
 
-CACHE_BYTES_PER_NS = 2 * facts.BYTES_PER_NS
+CACHE_BYTES_PER_NS = 50.0
 """bytes that nests over the same rows write and read again in a ns: such rows are still in a cache. Compared: rows of
 2,048 numbers are normalised in 0.75 of the time if differences are computed again; exponentials are kept."""
 

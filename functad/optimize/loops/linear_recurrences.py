@@ -6,6 +6,7 @@ A loop over numbers takes as long as those operations of a step that wait for on
 gradient is linear in what it carries: `ct ← (ct + p)·(1 − x)·r − (ct + p)·(r·x)` is `ct ← c·ct + d`, where c and d need
 no ct. They are computed before the loop, for all steps at once, so that a step waits for a product and a sum. Where all
 carries but a few are sums that are only added to, two steps become one: `ct ← (c₂·c₁)·ct + (c₂·d₁ + d₂)`.
+Whether that pays, and how many steps are taken at once, is decided by what a step takes: the chain, or all operations.
 
 Only loops that a transform made for tangents or cotangents are looked at (`linear`, a parameter of a scan), and the
 results differ from those of the steps as they were written by rounding alone. `(ct·a)·b` becomes `ct·(a·b)`, so

@@ -405,9 +405,10 @@ class KernelTranslation:
 
     def set_all(self, names: Sequence[str], given: Value) -> None:
         """Several results of one function, each with a name."""
-        if not isinstance(given.type, types.BaseTuple) or len(given.type) != len(names):
+        kinds: Any = given.type if isinstance(given.type, types.BaseTuple) else ()
+        if len(kinds) != len(names):
             raise NotSimple("no tuple of so many")
-        for k, (name, kind) in enumerate(zip(names, given.type)):
+        for k, (name, kind) in enumerate(zip(names, kinds)):
             self.set(name, Value(kind, self.builder.extract_value(given.value, k)))
 
     def place(self, name: str, kind: ir.Type) -> ir.Value:
