@@ -95,6 +95,7 @@ def test_in_the_memory_of_a_donated_argument(shape: tuple[int, ...], axis: int) 
 # --- rows in blocks -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.generated(every=3)
 @pytest.mark.parametrize("name", RUNNING)
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "int64", "float16", "float64"])
 def test_rows_of_several_blocks(name: str, dtype: str) -> None:
