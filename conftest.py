@@ -46,7 +46,7 @@ LONGEST = [
         "lowering_plan cpu_runtime cache_files loop_passes shifted_stacks cpu_concurrency cpu_objects rewrites "
         "deep_trees report nn_recurrent_combining cpu_random_programs kinks doctor numpy_methods debug cpu_blas "
         "lowering_fuse numpy_calls cpu_tiles cpu_range api_dispatch loop_layout sparse_linalg namespaces "
-        "optim_least_squares optim_lbfgs explanation explanation_browser graph_browser registered_passes cuda_driver "
+        "optim_least_squares optim_lbfgs explanation explanation_browser graph_browser registered_passes "
         "gpu_session fitting nn_attention augment nn_layers loader nn_normalization reference"
     ).split()
 ]
@@ -56,7 +56,7 @@ OF_THE_LONGEST = 6
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("functad")
     group.addoption("--sample", action="store_true", help="of the tests that take long or are generated run a part")
-    group.addoption("--every-program", action="store_true", help="print and read every Program, not one of each kind")
+    group.addoption("--every-program", action="store_true", help="read back all Programs, not one of each structure")
     group.addoption("--share", metavar="FOLDER", help="run only files that no other process with this folder has begun")
 
 

@@ -1,7 +1,7 @@
 """`python -m benchmarks.gpu`: operators and training steps on a GPU, with PyTorch and JAX beside them, as JSON and SVG.
 
-Knows what is timed and how; `gpu_session.sh` brings a bare machine to it. What there is no time or no package for is
-named. `--tiny` runs all of it in Numba's simulator, at sizes that mean nothing.
+Knows what is timed, and in which order; `gpu_session.sh` brings a bare machine to it. What there is no time or no
+package for is named. `--tiny` runs all of it in Numba's simulator, at sizes that mean nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,24 +20,13 @@ import numpy as np
 
 import functad
 import functad.numpy as jnp
+from benchmarks import gpu_operators
 from benchmarks.frameworks import contender
 from benchmarks.task import Sgd, Training
-from benchmarks.workloads import STEPS
+from benchmarks.workloads import STEPS, perceptron
+from benchmarks.workloads.operators import OPERATORS, SIDES
 from functad import machine_model
 from functad.views.bars import Bars
-
-Operator = Callable[..., Any]
-
-OPERATORS: dict[str, tuple[int, Operator]] = {
-    "tanh(x) * y + x": (2, lambda x, y: jnp.tanh(x) * y + x),
-    "copy": (1, lambda x: -x),
-    "sum": (1, lambda x: x.sum()),
-    "sum of rows": (1, lambda x: x.sum(1)),
-    "sum of columns": (1, lambda x: x.sum(0)),
-    "softmax": (1, lambda x: functad.nn.softmax(x)),
-    "transpose": (1, lambda x: x.T + 0.0),
-    "product": (2, lambda x, y: x @ y),
-}
 
 
 class Sizes(NamedTuple):
@@ -47,8 +37,10 @@ class Sizes(NamedTuple):
     least: int
 
 
-FULL = Sizes((64, 256, 1024, 4096, 8192), 0.5, 20)
+FULL = Sizes(SIDES, 0.5, 20)
 TINY = Sizes((2, 3), 0.0, 2)
+FIRST_SIDE = 4096  # of matrices of 64 MiB, which no cache holds
+WIDTHS = (128, 512, 4096, 256, 1024, 2048)
 
 
 class Session:
@@ -83,29 +75,22 @@ def main(arguments: list[str] | None = None) -> int:
         machine_model.CUDA_THREADS = options.threads
     session = Session(options.seconds, TINY if options.tiny else FULL)
     device: Any = functad.devices("cuda")[0]
-    for operator in ("sum", "product") if options.tiny else OPERATORS:
-        session.run(f"operator {operator}", lambda sizes, name=operator: _operator(name, sizes, device))
-    if not options.threads:
+    names = ("sum", "matmul") if options.tiny else tuple(OPERATORS)
+    cases = list(gpu_operators.cases(names, session.sizes.sides))
+    if options.threads:
+        swept = session.sizes.sides[-1] if options.tiny else gpu_operators.SWEPT_SIDE
+        first, rest = [case for case in cases if case[1:] == ("forward", swept)], []
+    else:
         session.run("overhead of a call", lambda sizes: _overhead(sizes, device))
-        for name, run in _steps(options.tiny):
-            session.run(name, run)
+        first, rest = ([c for c in cases if (c.side == FIRST_SIDE) is wanted] for wanted in (True, False))
+    for case in first:
+        session.run(str(case), lambda sizes, case=case: gpu_operators.measured(case, device))
+    for name, run in () if options.threads else _steps(options.tiny):
+        session.run(name, run)
+    for case in rest:
+        session.run(str(case), lambda sizes, case=case: gpu_operators.measured(case, device))
     _write(session, options, device)
     return 0
-
-
-# --- operators ------------------------------------------------------------------------------------------
-
-
-def _operator(name: str, sizes: Sizes, device: Any) -> list[dict[str, float]]:
-    """For each side of a square matrix the time of the kernels in µs, and of a copy of as many bytes."""
-    count, fun = OPERATORS[name]
-    found = []
-    for side in sizes.sides:
-        x = functad.device_put(np.random.default_rng(0).normal(size=(side, side)).astype(np.float32), device)
-        compiled = functad.jit(fun).lower(*[x] * count).compile()
-        profile = compiled.profile(*[x] * count)
-        found.append({"side": side, "µs": profile.step, "floor µs": sum(k.floor for k in profile.kernels)})
-    return found
 
 
 def _overhead(sizes: Sizes, device: Any) -> dict[str, float]:
@@ -128,18 +113,19 @@ def _overhead(sizes: Sizes, device: Any) -> dict[str, float]:
 
 
 def _steps(tiny: bool) -> Iterator[tuple[str, Callable[[Sizes], dict[str, float]]]]:
-    names = ["W5-128"] if tiny else ["W1", "W2", "W3", "W5-128", "W5-512", "W5-2048"]
-    for name in names:
+    tasks = {name: STEPS[name].task for name in ("W1", "W2", "W3")}
+    tasks |= {f"W5-{width}": partial(perceptron.task, width) for width in WIDTHS}
+    for name in ["W5-128"] if tiny else tasks:
         for framework in ("functad", "jax", "torch", "torch, graph"):
-            yield f"{name}, {framework}", lambda sizes, n=name, f=framework: _step(n, f, sizes, tiny)
+            yield f"{name}, {framework}", lambda sizes, t=tasks[name], f=framework: _step(t, f, sizes, tiny)
 
 
-def _step(name: str, framework: str, sizes: Sizes, tiny: bool) -> dict[str, float]:
+def _step(make: Callable[[], Training], framework: str, sizes: Sizes, tiny: bool) -> dict[str, float]:
     """µs a step."""
     package = framework.partition(",")[0]
     if not find_spec(package):
         raise LookupError(f"{package} is not installed")
-    task = _smaller(STEPS[name].task()) if tiny else STEPS[name].task()
+    task = _smaller(make()) if tiny else make()
     if package == "torch":
         run = _torch_steps(task, graph="graph" in framework, on="cpu" if tiny else "cuda")
     else:
@@ -241,17 +227,11 @@ def _write(session: Session, options: Any, device: Any) -> None:
     }
     text = json.dumps(found, indent=1, ensure_ascii=False)
     (options.folder / f"{name}.json").write_text(text.replace("NaN", "null"), encoding="utf-8")
-    operators = [
-        (f"{key.removeprefix('operator ')}, {row['side']:.0f}²", row["µs"], row["floor µs"])
-        for key, rows in session.results.items()
-        if key.startswith("operator ")
-        for row in rows
-        if row["µs"] == row["µs"]
-    ]
-    steps = [(k, r["µs"], 0.0) for k, r in session.results.items() if isinstance(r, dict) and "µs" in r]
-    for kind, rows in (("operators", operators), ("steps", steps)):
-        if rows:
-            Bars(f"{kind} on {device.device_kind}", "µs", rows).save(options.folder / f"{name}-{kind}.svg")
+    gpu_operators.draw(session.results, options.folder)
+    gpu_operators.draw_threads(options.folder)
+    steps = [(k, r["µs"], 0.0) for k, r in session.results.items() if k.startswith("W")]
+    if steps:
+        Bars(f"steps on {device.device_kind}", "µs", steps).save(options.folder / f"{name}-steps.svg")
 
 
 if __name__ == "__main__":

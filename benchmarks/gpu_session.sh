@@ -40,7 +40,7 @@ export FUNCTAD_CACHE_DIR
 
 "$python" -m functad doctor | tee "$results/doctor.txt"
 echo "correctness, $(left) s left"
-checks="products functions special_values loops"
+checks="products functions special_values loops long_rows"
 # shellcheck disable=SC2086
 timeout 150 "$python" tests/backends/cuda/cuda_simulated.py $checks >"$results/checks.txt" 2>&1 || echo "unfinished" >>"$results/checks.txt"
 grep -v "^ok " "$results/checks.txt"

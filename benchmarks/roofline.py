@@ -16,7 +16,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from benchmarks import report
+import functad
+from benchmarks import gpu_operators, report
 from benchmarks.processes import Match, Rules, compared, enter, timed, worker
 from benchmarks.record import Options, Section, section_of
 from benchmarks.workloads import ROOFLINE
@@ -32,11 +33,11 @@ _COLUMNS = 5  # of panels in a picture
 def main(arguments: list[str]) -> int:
     """Run what the command line asks for; returns the exit code: 1 where functad itself failed."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    settings = {"one": 1, "all": cores}
+    settings = {"one": 1, "all": cores, "gpu": 0}
     parser = argparse.ArgumentParser(prog="python -m benchmarks roofline", description=__doc__)
     parser.add_argument("--operators", default=",".join(OPERATORS), help="which (default: %(default)s)")
     parser.add_argument("--sides", default=",".join(map(str, SIDES)), help="of the matrices (default: %(default)s)")
-    parser.add_argument("--cores", default=",".join(settings), help="one, all, or both (default: %(default)s)")
+    parser.add_argument("--cores", default="one,all", help="one, all, gpu, or some of these (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=5, help="bursts of each framework (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=0.03, help="length of a burst (default: %(default)s)")
     parser.add_argument("--save", action="store_true", help="keep the results under benchmarks/results/, and draw them")
@@ -51,7 +52,11 @@ def main(arguments: list[str]) -> int:
             parser.error(f"no {kind} named {', '.join(unknown)}; there are {', '.join(known)}")
     sections: list[Section] = []
     workloads = [f"{name}-{side}-{direction}" for name in names for direction in _DIRECTIONS for side in sides]
-    for cores_of in chosen:
+    if "gpu" in chosen:
+        _on_gpu(names, [int(side) for side in sides], report.RESULTS if given.save else None)
+    if chosen == ["gpu"]:
+        return 0
+    for cores_of in (c for c in chosen if c != "gpu"):
         for section in measured(workloads, Rules(given.rounds, given.seconds, settings[cores_of])):
             sections.append(section)
             print(line(section), flush=True)
@@ -61,6 +66,18 @@ def main(arguments: list[str]) -> int:
         pictures = draw(json.loads(kept.read_text(encoding="utf-8")), kept)
         print(f"\nkept in {kept}, {', '.join(map(str, pictures))}")
     return int(any("functad" in section.failures for section in sections))
+
+
+def _on_gpu(names: Sequence[str], sides: Sequence[int], kept: Path | None) -> None:
+    """Microseconds of each operator on the first GPU, and of copies of as many bytes; drawn if they are kept."""
+    device, found = functad.devices("cuda")[0], {}
+    for case in gpu_operators.cases(names, sides):
+        found[str(case)] = gpu_operators.measured(case, device)
+        print(f"{case}: {found[str(case)]}", flush=True)
+    if kept is not None:
+        kept.mkdir(parents=True, exist_ok=True)
+        (kept / "gpu-roofline.json").write_text(json.dumps({"gpu": device.device_kind, "results": found}), "utf-8")
+        gpu_operators.draw(found, kept)
 
 
 def measured(workloads: Sequence[str], rules: Rules) -> Iterator[Section]:

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from functad import machine_model
 from functad.backends.cpu import kept_plans, lowering
 from functad.backends.cpu.kernels import emit, generate
-from functad.lowering import schedule, target
-from functad.lowering.fusion import fuse
+from functad.lowering import control, matrices, schedule, target
+from functad.lowering.fusion import fuse, order, products
 from functad.optimize import pipeline, rules
 from functad.optimize.loops import moves
 
@@ -58,8 +58,20 @@ SWITCHES = [
     Switch("fusion: parts of joined arrays", schedule, "find_places", lambda fusion: {}),
     Switch("fusion: joins within nests", machine_model, "SMALLEST_JOINED_IN_NEST", 1 << 60),
     Switch("fusion: rows and columns in one nest", fuse, "may_cross", lambda one, two: False),
+    Switch("fusion: values computed anew", fuse, "computed_anew", lambda *_: frozenset()),
+    Switch("fusion: sums within products", products, "_take_sum", lambda *_: None),
+    Switch("fusion: scalings within products", products, "_factor", lambda *_: None),
+    Switch("fusion: composites taken apart", schedule, "take_composites_apart", _same),
+    Switch("fusion: units over the same rows", order, "_rows", lambda *_: 0),
+    Switch("fusion: sums by columns last", schedule, "with_waiting", list),
     Switch("nests: rows from vectors on", machine_model, "SHORTEST_FROM_VECTORS", 1 << 60),
     Switch("memory: shifted stacks", machine_model, "SMALLEST_SHIFTED_SLICE", 1 << 60),
+    Switch("nests: loops merged", target, "collapse", lambda nest: None),
+    Switch("nests: loops parted", target, "part", lambda nest: None),
+    Switch("nests: updates shared by threads", target, "shared_updates", lambda nest, *_: [("", nest)]),
+    Switch("nests: extrema as integers", emit, "by_keys", _same),
+    Switch("nests: carried columns in registers", emit, "columns_written_out", _same),
+    Switch("nests: reading before an update", emit, "_reading_first", _same),
     Switch("nests: short reductions written out", emit, "unrolled", _same),
     Switch("nests: short rows written out", emit, "rows_written_out", _same),
     Switch("nests: rows instead of columns", emit, "interchanged", _same),
@@ -67,8 +79,13 @@ SWITCHES = [
     Switch("nests: split reductions", target, "split_reduction", lambda nest, *_: [("", nest)]),
     Switch("kernels: squares of rows and columns", emit, "tiled", _same),
     Switch("kernels: ranges of few steps", machine_model, "FEW_STEPS", 0),
+    Switch("kernels: numbers apart", generate, "numbers_apart", lambda body: {}),
+    Switch("kernels: steps that are known to come", control, "counters_of", lambda *_: []),
     Switch("kernels: small products", generate, "without_small_products", _same),
     Switch("kernels: loops of small steps", machine_model, "LONGEST_SMALL_STEP", -1.0),
+    Switch("blocks: kernels over the same rows", machine_model, "FEWEST_ROWS", 1 << 60),
+    Switch("products: operands packed once", matrices, "_packed_before", lambda *_: None),
+    Switch("products: order of summed axes", matrices, "_contract_order", lambda values, contract, *_: contract),
     Switch("products: plain weights", lowering, "with_plain_weights", list),
 ]
 BY_NAME = {switch.name: switch for switch in SWITCHES}

@@ -6,86 +6,111 @@ Knows the public names only. `functad.numpy`, which gives arrays their operators
 
 from typing import TYPE_CHECKING
 
-from functad import numpy as numpy
-from functad.absent import absent
-from functad.api import (
-    Device,
-    ShapeDtypeStruct,
-    block_until_ready,
-    checkpoint,
-    clear_caches,
-    closure_convert,
-    custom_gradient,
-    custom_jvp,
-    custom_vjp,
-    default_backend,
-    device_count,
-    device_get,
-    device_put,
-    devices,
-    effects_barrier,
-    eval_jaxpr,
-    eval_shape,
-    explain,
-    grad,
-    graph,
-    hessian,
-    io_callback,
-    jacfwd,
-    jacobian,
-    jacrev,
-    jit,
-    jvp,
-    linear_transpose,
-    linearize,
-    local_device_count,
-    local_devices,
-    make_jaxpr,
-    named_call,
-    named_scope,
-    parse_program,
-    print_saved_residuals,
-    process_count,
-    process_index,
-    process_indices,
-    pure_callback,
-    remat,
-    value_and_grad,
-    vjp,
-    vmap,
-)
-from functad.api.meshes import make_mesh, set_mesh
-from functad.array import Array
-from functad.config import (
-    check_tracer_leaks,
-    checking_leaks,
-    config,
-    debug_infs,
-    debug_key_reuse,
-    debug_nans,
-    default_device,
-    default_matmul_precision,
-    default_prng_impl,
-    disable_jit,
-    enable_x64,
-    explain_cache_misses,
-    log_compiles,
-    numpy_dtype_promotion,
-    numpy_rank_promotion,
-    threefry_partitionable,
-    transfer_guard,
-)
-from functad.core import ensure_compile_time_eval, typeof
-from functad.dtypes import float0
-from functad.ir import check_program
-from functad.layouts import NamedSharding
-from functad.layouts import PartitionSpec as P
-from functad.pretty import program_to_text
-from functad.system.freed_memory import keep_freed_memory as _keep_freed_memory
-from functad.system.tracebacks import install as _install_tracebacks
-from functad.user_kernels import numba_primitive
-from functad.version import __version__ as __version__
-from functad.version import __version_info__ as __version_info__
+from functad.system.garbage import collection_paused as _collection_paused
+
+with _collection_paused():  # a tenth of the time that all this takes
+    from functad import numpy as numpy
+    from functad.absent import absent
+    from functad.api import (
+        Device,
+        ShapeDtypeStruct,
+        block_until_ready,
+        checkpoint,
+        clear_caches,
+        closure_convert,
+        copy_to_host_async,
+        custom_gradient,
+        custom_jvp,
+        custom_vjp,
+        default_backend,
+        device_count,
+        device_get,
+        device_put,
+        devices,
+        effects_barrier,
+        eval_jaxpr,
+        eval_shape,
+        explain,
+        fwd_and_bwd,
+        grad,
+        graph,
+        hessian,
+        host_count,
+        host_id,
+        host_ids,
+        io_callback,
+        jacfwd,
+        jacobian,
+        jacrev,
+        jit,
+        jvp,
+        linear_transpose,
+        linearize,
+        live_arrays,
+        local_device_count,
+        local_devices,
+        make_jaxpr,
+        named_call,
+        named_scope,
+        parse_program,
+        print_environment_info,
+        print_saved_residuals,
+        process_count,
+        process_index,
+        process_indices,
+        pure_callback,
+        remat,
+        value_and_grad,
+        vjp,
+        vmap,
+    )
+    from functad.api.meshes import make_mesh, set_mesh
+    from functad.array import Array
+    from functad.config import (
+        allow_f16_reductions,
+        array_garbage_collection_guard,
+        auto_pcast,
+        check_tracer_leaks,
+        checking_leaks,
+        config,
+        debug_infs,
+        debug_key_reuse,
+        debug_nans,
+        default_device,
+        default_matmul_precision,
+        default_prng_impl,
+        disable_jit,
+        enable_checks,
+        enable_custom_prng,
+        enable_x64,
+        explain_cache_misses,
+        jax2tf_associative_scan_reductions,
+        legacy_prng_key,
+        log_compiles,
+        no_execution,
+        no_tracing,
+        numpy_dtype_promotion,
+        numpy_rank_promotion,
+        remove_size_one_mesh_axis_from_type,
+        softmax_custom_jvp,
+        thread_guard,
+        threefry_partitionable,
+        transfer_guard,
+        transfer_guard_device_to_device,
+        transfer_guard_device_to_host,
+        transfer_guard_host_to_device,
+    )
+    from functad.core import ensure_compile_time_eval, typeof
+    from functad.dtypes import float0
+    from functad.ir import check_program
+    from functad.layouts import NamedSharding
+    from functad.layouts import PartitionSpec as P
+    from functad.pretty import program_to_text
+    from functad.system.freed_memory import keep_freed_memory as _keep_freed_memory
+    from functad.system.tracebacks import install as _install_tracebacks
+    from functad.user_kernels import numba_primitive
+    from functad.version import __version__ as __version__
+    from functad.version import __version_info__ as __version_info__
 
 _keep_freed_memory()
 _install_tracebacks()
@@ -99,6 +124,7 @@ if TYPE_CHECKING:
     from functad import custom_derivatives as custom_derivatives
     from functad import data as data
     from functad import debug as debug
+    from functad import dlpack as dlpack
     from functad import dtypes as dtypes
     from functad import errors as errors
     from functad import experimental as experimental
@@ -130,6 +156,7 @@ _SUBMODULES = (
     "custom_derivatives",
     "data",
     "debug",
+    "dlpack",
     "dtypes",
     "errors",
     "experimental",
@@ -160,6 +187,9 @@ __all__ = [
     "NamedSharding",
     "P",
     "ShapeDtypeStruct",
+    "allow_f16_reductions",
+    "array_garbage_collection_guard",
+    "auto_pcast",
     "block_until_ready",
     "check_program",
     "check_tracer_leaks",
@@ -168,6 +198,7 @@ __all__ = [
     "clear_caches",
     "closure_convert",
     "config",
+    "copy_to_host_async",
     "custom_gradient",
     "custom_jvp",
     "custom_vjp",
@@ -184,6 +215,8 @@ __all__ = [
     "devices",
     "disable_jit",
     "effects_barrier",
+    "enable_checks",
+    "enable_custom_prng",
     "enable_x64",
     "ensure_compile_time_eval",
     "eval_jaxpr",
@@ -191,17 +224,24 @@ __all__ = [
     "explain",
     "explain_cache_misses",
     "float0",
+    "fwd_and_bwd",
     "grad",
     "graph",
     "hessian",
+    "host_count",
+    "host_id",
+    "host_ids",
     "io_callback",
     "jacfwd",
     "jacobian",
     "jacrev",
+    "jax2tf_associative_scan_reductions",
     "jit",
     "jvp",
+    "legacy_prng_key",
     "linear_transpose",
     "linearize",
+    "live_arrays",
     "local_device_count",
     "local_devices",
     "log_compiles",
@@ -209,11 +249,14 @@ __all__ = [
     "make_mesh",
     "named_call",
     "named_scope",
+    "no_execution",
+    "no_tracing",
     "numba_primitive",
     "numpy",
     "numpy_dtype_promotion",
     "numpy_rank_promotion",
     "parse_program",
+    "print_environment_info",
     "print_saved_residuals",
     "process_count",
     "process_index",
@@ -221,9 +264,15 @@ __all__ = [
     "program_to_text",
     "pure_callback",
     "remat",
+    "remove_size_one_mesh_axis_from_type",
+    "set_mesh",
+    "softmax_custom_jvp",
+    "thread_guard",
     "threefry_partitionable",
     "transfer_guard",
-    "set_mesh",
+    "transfer_guard_device_to_device",
+    "transfer_guard_device_to_host",
+    "transfer_guard_host_to_device",
     "typeof",
     "value_and_grad",
     "vjp",

@@ -14,13 +14,6 @@ _REFS = dict.fromkeys(
     ("Ref", "empty_ref", "free_ref", "freeze", "new_ref", "ref"),
     "there are no mutable arrays: carry a value through functad.lax.scan, or use x.at[index].set(values)",
 )
-_SWITCHES = dict.fromkeys(
-    ("allow_f16_reductions", "array_garbage_collection_guard", "auto_pcast", "enable_custom_prng", "legacy_prng_key")
-    + ("no_execution", "no_tracing", "thread_guard", "transfer_guard_device_to_device")
-    + ("transfer_guard_device_to_host", "transfer_guard_host_to_device", "jax2tf_associative_scan_reductions")
-    + ("remove_size_one_mesh_axis_from_type", "make_user_context"),
-    "there is nothing that it would switch; functad.config lists the options",
-)
 _NARROW_FLOATS = dict.fromkeys(
     [f"float8_{kind}" for kind in ("e3m4", "e4m3", "e4m3b11fnuz", "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu")]
     + ["float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn"],
@@ -29,7 +22,6 @@ _NARROW_FLOATS = dict.fromkeys(
 _NARROW_INTEGERS = dict.fromkeys(
     ("int1", "int2", "int4", "uint1", "uint2", "uint4"), "functad.numpy.int8 and uint8 are the narrowest integers"
 )
-_ACCURACY = "functions have one accuracy, that of ACCURACY.md"
 _BLOCK_SCALES = "there are no numbers of 4 or 8 bits with scales: multiply by them, and use functad.numpy.matmul"
 _TREE = {
     f"tree_{name}": f"use functad.tree.{name} (or functad.tree_util.tree_{name})"
@@ -40,10 +32,8 @@ INSTEAD: dict[str, dict[str, str]] = {
     "functad": _SHARDING
     | _TREE
     | _REFS
-    | _SWITCHES
     | {
-        **dict.fromkeys(("Shard", "copy_to_host_async", "reshard", "smap"), _ONE_DEVICE),
-        **dict.fromkeys(("host_count", "host_id", "host_ids"), "use functad.process_count and functad.process_index"),
+        **dict.fromkeys(("Shard", "reshard", "smap"), _ONE_DEVICE),
         **dict.fromkeys(
             ("make_array_from_callback", "make_array_from_process_local_data")
             + ("make_array_from_single_device_arrays",),
@@ -52,33 +42,21 @@ INSTEAD: dict[str, dict[str, str]] = {
         "ad": "functad.interpreters.ad",
         "collect_profile": "functad.jit(f).lower(*args).compile().profile(*args) times each kernel",
         "ds": "functad.lax.dynamic_slice(x, start, sizes)",
-        "enable_checks": "functad.config.update('check_programs', True)",
         "export": "what was compiled is kept on disk by itself; functad.jit(f).lower(*args) shows it",
         "ffi": "functad.numba_primitive takes compiled code of yours, functad.pure_callback Python's",
-        "fwd_and_bwd": "functad.vjp; jit a function that returns its pullback",
+        "make_user_context": "there is nothing that it would switch; functad.config lists the options",
         "lib": "there is no library below but NumPy and Numba: python -m functad doctor shows them",
         "memory": "there is one kind of memory, the machine's",
         "monitoring": "functad.log_compiles says what is compiled",
-        "print_environment_info": "python -m functad doctor",
-        "softmax_custom_jvp": "functad.nn.softmax has such a derivative always",
         "profiler": "functad.jit(f).lower(*args).compile().profile(*args) times each kernel",
         "distributed": _ONE_DEVICE,
-        "dlpack": "functad.numpy.asarray takes what has __dlpack__ through numpy.from_dlpack(x)",
         "xla_computation": "functad.jit(f).lower(*args) shows the Program, the kernels and the plan",
         "custom_transpose": "functad.linear_transpose, or a backward rule with functad.custom_vjp",
         "example_libraries": "layers are in functad.nn, optimizers in functad.optim",
-        "live_arrays": "arrays are freed with their last reference, as all of Python's objects",
     },
     "functad.lax": {
         **dict.fromkeys(("pcast", "pvary"), "there is one device: every array is wherever it is wanted"),
-        "rng_bit_generator": "functad.random.bits(key, shape)",
-        "rng_uniform": "functad.random.uniform(key, shape)",
-        **dict.fromkeys(("AccuracyMode", "Tolerance"), _ACCURACY),
-        **dict.fromkeys(("DotAlgorithm", "DotAlgorithmPreset"), "products are computed in the dtype asked for"),
-        **dict.fromkeys(("after_all", "create_token"), "effects keep their order by themselves"),
         **dict.fromkeys(("pbroadcast", "precv", "psend", "ragged_all_to_all"), _ONE_DEVICE),
-        "RandomAlgorithm": "there is one kind of random bits, threefry2x32",
-        "dce_sink": "return the value, or hand it to functad.debug.callback, which is never dropped",
         "scaled_dot": _BLOCK_SCALES,
         "infeed": _ONE_DEVICE,
         "outfeed": _ONE_DEVICE,
@@ -130,37 +108,21 @@ INSTEAD: dict[str, dict[str, str]] = {
         "source_mapper": "functad.jit(f).lower(*args).kernels names the equation of each line",
         "sparse": "functad.scipy.sparse.linalg takes functions that multiply; functad.ops has sums over segments",
     },
-    "functad.lax.linalg": {"qdwh": "functad.scipy.linalg.polar"},
     "functad.nn": {
         **dict.fromkeys(("get_scaled_dot_general_config", "scaled_dot_general", "scaled_matmul"), _BLOCK_SCALES),
     },
-    "functad.ad_checkpoint": {
-        **dict.fromkeys(
-            ("Offloadable", "Recompute", "Saveable"),
-            "a policy of functad.checkpoint_policies returns whether a value is saved: True or False",
-        ),
-    },
-    "functad.checkpoint_policies": dict.fromkeys(
-        ("offload_dot_with_no_batch_dims", "save_and_offload_only_these_names"),
-        "there is one kind of memory: save, or compute again",
-    ),
     "functad.debug": {
         **dict.fromkeys(
             ("inspect_array_sharding", "visualize_array_sharding", "visualize_sharding"),
             _ONE_DEVICE,
         ),
         **dict.fromkeys(("DebugEffect", "OrderedDebugEffect"), "effects are facts of primitives, without a class"),
-        "log": "functad.debug.callback with logging.info, or functad.debug.print",
-    },
-    "functad.custom_derivatives": {
-        "linear_call": "functad.extend.core.Primitive with functad.interpreters.ad.deflinear2, or functad.custom_vjp"
     },
     "functad.errors": {
         "InconclusiveDimensionOperation": "all sizes are numbers, so that none is inconclusive",
     },
     "functad.core": {
-        **dict.fromkeys(("Value", "ParamDict"), "annotate with typing.Any, or dict[str, typing.Any]"),
-        "eval_context": "functad.ensure_compile_time_eval",
+        "Value": "annotate with typing.Any",
         "thread_local_state": "functad.core.get_opaque_trace_state",
         "cur_sublevel": "functad.core.get_opaque_trace_state",
     },
@@ -192,8 +154,6 @@ INSTEAD: dict[str, dict[str, str]] = {
         **dict.fromkeys(("xla", "pxla"), "functad.make_jaxpr makes Programs, functad.eval_jaxpr runs them"),
     },
     "functad.interpreters.partial_eval": {
-        **dict.fromkeys(("DynamicJaxprTracer", "JaxprTracer"), "there is one kind of tracer: functad.core.Tracer"),
-        "Val": "annotate with typing.Any",
         **dict.fromkeys(
             ("custom_partial_eval_rules", "dce_jaxpr_call_rule", "dce_jaxpr_closed_call_rule", "dce_rules")
             + ("partial_eval_jaxpr_custom_rules",),
@@ -209,7 +169,6 @@ INSTEAD: dict[str, dict[str, str]] = {
     },
     "functad.interpreters.ad": {
         **dict.fromkeys(("jvp", "linearize"), "use functad.jvp, or functad.linearize"),
-        "get_primitive_transpose": "functad.interpreters.ad.primitive_transposes[primitive]",
     },
     "functad.interpreters.batching": {
         **dict.fromkeys(
@@ -229,8 +188,6 @@ INSTEAD: dict[str, dict[str, str]] = {
         "default_rng": "randomness comes from keys: key = functad.random.key(0)",
     },
     "functad.tree_util": {
-        "KeyEntry": "a key is one of DictKey, GetAttrKey, SequenceKey, FlattenedIndexKey",
-        "default_registry": "functad.tree_util.register_pytree_node registers, for all",
         "tree_multimap": "functad.tree_util.tree_map(f, tree, *rest)",
     },
     "functad.dtypes": {},

@@ -3,7 +3,7 @@
 Knows names only.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from functad import checkpoint_policies
 from functad.absent import absent
@@ -22,8 +22,28 @@ from functad.checkpoint_policies import (
     save_only_these_names,
 )
 
+Saveable = True
+"""What a policy of one's own returns for a value to keep; in JAX an object, here a truth value as well."""
+Recompute = False
+"""What it returns for one to compute again."""
+
+
+class Offloadable(NamedTuple):
+    """What it returns for one to keep in another memory; there is one, so the value is kept.
+
+    >>> bool(Offloadable("device", "pinned_host"))
+    True
+    """
+
+    src: str
+    dst: str
+
+
 __all__ = [
+    "Offloadable",
+    "Recompute",
     "Residual",
+    "Saveable",
     "checkpoint",
     "checkpoint_dots",
     "checkpoint_dots_with_no_batch_dims",

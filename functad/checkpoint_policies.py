@@ -15,6 +15,7 @@ Raises:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from functad.absent import absent
@@ -28,6 +29,8 @@ __all__ = [
     "dots_with_no_batch_dims_saveable",
     "everything_saveable",
     "nothing_saveable",
+    "offload_dot_with_no_batch_dims",
+    "save_and_offload_only_these_names",
     "save_any_names_but_these",
     "save_anything_except_these_names",
     "save_from_both_policies",
@@ -98,6 +101,44 @@ def save_only_these_names(*names_which_can_be_saved: str) -> Policy:
     """
     names = frozenset(names_which_can_be_saved)
     return lambda primitive, *_, **params: primitive.name == "name" and params["name"] in names
+
+
+def save_and_offload_only_these_names(
+    *,
+    names_which_can_be_saved: Sequence[str],
+    names_which_can_be_offloaded: Sequence[str],
+    offload_src: str,
+    offload_dst: str,
+) -> Policy:
+    """Keep values that have one of these names: there is one kind of memory, so what could be offloaded is kept.
+
+    Args:
+        names_which_can_be_saved, names_which_can_be_offloaded: names that `checkpoint_name` gives.
+        offload_src, offload_dst: kinds of memory, without effect.
+
+    >>> import functad, functad.numpy as jnp
+    >>> from functad.ad_checkpoint import checkpoint_name
+    >>> policy = save_and_offload_only_these_names(
+    ...     names_which_can_be_saved=[], names_which_can_be_offloaded=["a"],
+    ...     offload_src="device", offload_dst="pinned_host")
+    >>> f = functad.checkpoint(lambda x: jnp.sin(checkpoint_name(jnp.sin(jnp.sin(x)), "a")), policy=policy)
+    >>> len(functad.ad_checkpoint.saved_residuals(f, 1.))
+    2
+    """
+    return save_only_these_names(*names_which_can_be_saved, *names_which_can_be_offloaded)
+
+
+def offload_dot_with_no_batch_dims(offload_src: str, offload_dst: str) -> Policy:
+    """`dots_with_no_batch_dims_saveable`: there is one kind of memory, so what could be offloaded is kept.
+
+    Args:
+        offload_src, offload_dst: kinds of memory, without effect.
+
+    >>> policy = offload_dot_with_no_batch_dims("device", "pinned_host")
+    >>> policy is dots_with_no_batch_dims_saveable
+    True
+    """
+    return dots_with_no_batch_dims_saveable
 
 
 def save_any_names_but_these(*names_not_to_save: str) -> Policy:

@@ -307,12 +307,37 @@ def accepted_context(name: str) -> Callable[..., AbstractContextManager[None]]:
     return context
 
 
+allow_f16_reductions = accepted_context("allow_f16_reductions")
+array_garbage_collection_guard = accepted_context("array_garbage_collection_guard")
+auto_pcast = accepted_context("auto_pcast")
 check_tracer_leaks = checking_leaks = accepted_context("check_tracer_leaks")
 default_matmul_precision = accepted_context("default_matmul_precision")
 default_prng_impl = accepted_context("default_prng_impl")
+enable_custom_prng = accepted_context("enable_custom_prng")
 explain_cache_misses = accepted_context("explain_cache_misses")
+jax2tf_associative_scan_reductions = accepted_context("jax2tf_associative_scan_reductions")
+legacy_prng_key = accepted_context("legacy_prng_key")
+no_execution = accepted_context("no_execution")
+no_tracing = accepted_context("no_tracing")
+remove_size_one_mesh_axis_from_type = accepted_context("remove_size_one_mesh_axis_from_type")
+softmax_custom_jvp = accepted_context("softmax_custom_jvp")
+thread_guard = accepted_context("thread_guard")
 threefry_partitionable = accepted_context("threefry_partitionable")
 transfer_guard = accepted_context("transfer_guard")
+transfer_guard_device_to_device = accepted_context("transfer_guard_device_to_device")
+transfer_guard_device_to_host = accepted_context("transfer_guard_device_to_host")
+transfer_guard_host_to_device = accepted_context("transfer_guard_host_to_device")
+
+
+def enable_checks(new_val: bool = True) -> AbstractContextManager[None]:
+    """A context in which every Program is verified after every pass: `config.check_programs`.
+
+    >>> import functad
+    >>> with functad.enable_checks():
+    ...     functad.config.check_programs
+    True
+    """
+    return config.context(check_programs=new_val)
 
 
 def enable_x64(new_val: bool = True) -> AbstractContextManager[None]:

@@ -32,6 +32,8 @@ from functad.tracing import Trace, Tracer, current_trace, ensure_compile_time_ev
 AbstractValue = Aval
 Jaxpr = Program
 JaxprEqn = Eqn
+ParamDict = dict[str, Any]
+eval_context = ensure_compile_time_eval
 
 
 class _Maker(type):
@@ -172,6 +174,7 @@ __all__ = [
     "Jaxpr",
     "JaxprEqn",
     "Literal",
+    "ParamDict",
     "Primitive",
     "ShapedArray",
     "Trace",
@@ -179,6 +182,7 @@ __all__ = [
     "Var",
     "concrete_or_error",
     "ensure_compile_time_eval",
+    "eval_context",
     "eval_jaxpr",
     "get_aval",
     "get_opaque_trace_state",

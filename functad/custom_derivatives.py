@@ -10,6 +10,7 @@ from functad.api.custom_rules import custom_gradient, custom_jvp, custom_vjp
 from functad.api.inspection import closure_convert
 from functad.api.rule_calls import CustomVJPPrimal, SymbolicZero, custom_vjp_primal_tree_values, zero_from_primal
 from functad.extend.core.primitives import primitive_named
+from functad.extend.linear_calls import linear_call
 
 __all__ = [
     "CustomVJPPrimal",
@@ -19,6 +20,7 @@ __all__ = [
     "custom_jvp",
     "custom_vjp",
     "custom_vjp_primal_tree_values",
+    "linear_call",
     "zero_from_primal",
 ]
 

@@ -115,9 +115,6 @@ write
 _FUNCTION = """Use the function of the same name in `functad.numpy`, or keep this computation out of the
 transformed function."""
 
-NO_DERIVATIVE = """
-or, where no derivative is wanted, take the value of functad.lax.stop_gradient(x)."""
-
 FORMAT = """Instead of
     print(f"{x:.3f}")
 write, with a plain string,
@@ -166,12 +163,12 @@ def number_hint(line: str) -> str:
     """What to write instead of a line that makes a Python number of a traced value."""
     if re.search(r"\bc?math\.\w+\(", line):
         return _MATH
-    return _WRITTEN if _WRITES.match(line) and not re.search(r"\b(float|int|complex)\(", line) else SCALAR
+    return _WRITTEN if _WRITES.search(line) and not re.search(r"\b(float|int|complex)\(", line) else SCALAR
 
 
 def array_hint(line: str) -> str:
     """What to write instead of a line that makes a NumPy array of a traced value."""
-    if _WRITES.match(line):
+    if _WRITES.search(line):
         return _WRITTEN
     if re.search(r"\bfull\(", line):
         return _FULL
@@ -182,7 +179,7 @@ def array_hint(line: str) -> str:
     return _AS_ARRAY if re.search(r"\b(as(any|contiguous)?)?array(_chkfinite)?\(", line) else _FUNCTION
 
 
-_WRITES = re.compile(r"\s*[\w.]+\[.*\]\s*=[^=]")
+_WRITES = re.compile(r"(^|[:;])\s*[\w.]+\[.*\]\s*([-+*/@%&|^]|//|\*\*|<<|>>)?=[^=]")  # a[i] = x, a[i] += x
 
 
 def _ending(transform: str) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import linecache
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import CodeType
 from typing import Any, TypeVar, cast
 
@@ -352,6 +352,11 @@ def memoised(program: Program, key: tuple[Any, ...], make: Callable[[], T]) -> T
     if key not in program.cache:
         program.cache.setdefault(key, make())  # of several threads that make it, all get that of one
     return cast(T, program.cache[key])
+
+
+def definitions(program: Program) -> Mapping[Atom, Eqn]:
+    """The equation that each variable is a result of; inputs, constants and literals have none."""
+    return memoised(program, ("definitions",), lambda: {v: e for e in program.eqns for v in e.outvars})
 
 
 def _unformatted(program: Program, **options: Any) -> str:

@@ -33,7 +33,7 @@ _TOLERANCES = {
     "complex128": 1e-5,
 }
 _MODES = ("fwd", "rev", "lin")
-Tolerance = float | dict[Any, float] | None
+Tolerances = float | dict[Any, float] | None
 
 
 def check_grads(
@@ -41,8 +41,8 @@ def check_grads(
     args: Sequence[Any],
     order: int,
     modes: Sequence[str] = ("fwd", "rev"),
-    atol: Tolerance = None,
-    rtol: Tolerance = None,
+    atol: Tolerances = None,
+    rtol: Tolerances = None,
     eps: float | None = None,
 ) -> None:
     """Compare the derivatives of a function at a point with differences, along one random direction an order.
@@ -101,8 +101,8 @@ def check_jvp(
     f: Callable[..., Any],
     f_jvp: Callable[..., Any],
     args: Sequence[Any],
-    atol: Tolerance = None,
-    rtol: Tolerance = None,
+    atol: Tolerances = None,
+    rtol: Tolerances = None,
     eps: float = _STEP,
     err_msg: str = "",
 ) -> None:
@@ -123,8 +123,8 @@ def check_vjp(
     f: Callable[..., Any],
     f_vjp: Callable[..., Any],
     args: Sequence[Any],
-    atol: Tolerance = None,
-    rtol: Tolerance = None,
+    atol: Tolerances = None,
+    rtol: Tolerances = None,
     eps: float = _STEP,
     err_msg: str = "",
 ) -> None:
@@ -181,7 +181,7 @@ def _product(xs: Any, ys: Any) -> np.ndarray:
     return np.sum([np.real(np.dot(np.conj(x).ravel(), y.ravel())) for x, y in pairs], initial=0.0)
 
 
-def _check_close(found: Any, expected: Any, atol: Tolerance, rtol: Tolerance, of: str, what: str) -> None:
+def _check_close(found: Any, expected: Any, atol: Tolerances, rtol: Tolerances, of: str, what: str) -> None:
     for (path, a), b in zip(tree_leaves_with_path(found), tree_leaves(expected), strict=True):
         a, b = np.asarray(a), np.asarray(b)
         name = " ".join(filter(None, [of, what, keystr(path)]))
@@ -190,7 +190,7 @@ def _check_close(found: Any, expected: Any, atol: Tolerance, rtol: Tolerance, of
         np.testing.assert_allclose(a, b, atol=limits[0], rtol=limits[1], err_msg=name)
 
 
-def _tolerance(dtype: np.dtype, given: Tolerance) -> float:
+def _tolerance(dtype: np.dtype, given: Tolerances) -> float:
     if given is not None and not isinstance(given, dict):
         return given
     chosen = {np.dtype(k).name: v for k, v in (given or {}).items()}

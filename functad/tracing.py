@@ -303,7 +303,8 @@ class Tracer(Array):
         if self.value is not None and self.owner.alive:
             raise ConcretizationError(
                 f"{wanted} would make a constant of {self._describe()}, and its derivative would be lost without a "
-                f"word.{self._where()}\n{rewrite}{hints.NO_DERIVATIVE}"
+                f"word.{self._where()}\nWhere none is wanted, take the value of functad.lax.stop_gradient(x).\n"
+                f"{rewrite}"
             )
         return self.concrete(wanted, rewrite)
 

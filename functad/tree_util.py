@@ -18,7 +18,8 @@ Raises:
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from functad.absent import absent
@@ -54,16 +55,21 @@ from functad.pytrees.treedef import (
     tree_flatten_with_path,
 )
 
+KeyEntry = TypeVar("KeyEntry", bound=Hashable)
+"""For annotations: a key of a path, such as a DictKey, GetAttrKey, SequenceKey or FlattenedIndexKey."""
+
 __all__ = [
     "DictKey",
     "FlattenedIndexKey",
     "GetAttrKey",
+    "KeyEntry",
     "KeyPath",
     "Partial",
     "PyTreeDef",
     "SequenceKey",
     "all_leaves",
     "broadcast_prefix",
+    "default_registry",
     "flatten_one_level",
     "flatten_one_level_with_keys",
     "is_tree_node",
@@ -447,6 +453,17 @@ register_pytree_node(
     lambda partial: ((partial.args, partial.keywords), partial.func),
     lambda func, children: Partial(func, *children[0], **children[1]),
 )
+
+default_registry = SimpleNamespace(
+    flatten=tree_flatten,
+    flatten_with_path=tree_flatten_with_path,
+    flatten_one_level=flatten_one_level,
+    flatten_one_level_with_keys=flatten_one_level_with_keys,
+    is_node=is_tree_node,
+    register_node=register_pytree_node,
+    register_dataclass_node=register_dataclass,
+)
+"""The registry of all kinds of nodes, by the names of its methods; there is no other."""
 
 if not TYPE_CHECKING:
     __getattr__ = absent(__name__)

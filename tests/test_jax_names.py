@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from functad.absent import absent
 from functad.errors import AbsentNameError, DTypeError
 from tests.jax_names.compare import missing_part
-from tests.jax_names.page import read
+from tests.jax_names.page import kind_of_absent, read
 
 PAGE = (Path(__file__).parent.parent / "JAX_NAMES.md").read_text(encoding="utf-8")
 SECTIONS = read(PAGE)
@@ -23,6 +24,14 @@ def test_the_page_has_all_modules():
     assert counts is not None
     found = [sum(len(s[k]) for s in SECTIONS) for k in (1, 2, 3)]
     assert [int(n.replace(",", "")) for n in counts.groups()] == found
+
+
+def test_each_absent_name_is_of_a_kind_that_is_left_out_on_purpose():
+    counted = dict(re.findall(r"^\| ([^|]+) \| (\d+) \|$", PAGE, flags=re.M))
+    found = Counter(kind_of_absent(f"{s.module}.{name}") for s in SECTIONS for name in s.absent)
+    assert {kind: int(count) for kind, count in counted.items()} == found
+    with pytest.raises(KeyError):
+        kind_of_absent("jax.numpy.sin")
 
 
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda s: s.module)

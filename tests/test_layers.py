@@ -55,6 +55,7 @@ LAYERS = [
         "user_kernels",
         "scipy",
         "custom_batching",
+        "dlpack",
     ],
     ["train"],
     ["", "__main__", "cli"],

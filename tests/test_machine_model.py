@@ -54,6 +54,8 @@ NOT_TUNED = {
     "AWAY_FROM_ZERO": "an enumeration",
     "TO_NEAREST_EVEN": "an enumeration",
     "_STIRLING_RESTS": "coefficients",
+    "_STEPS_WALKED": "a multiple of the lengths of cycles",
+    "_ROWS_TIMES_MATRIX": "axes of a product",
     "PRE": "an enumeration",
     "POST": "an enumeration",
     "ACROSS": "an enumeration",

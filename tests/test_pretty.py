@@ -9,6 +9,7 @@ import weakref
 from collections import UserDict
 
 import numpy as np
+import pytest
 
 import functad
 import functad.numpy as jnp
@@ -125,6 +126,20 @@ def test_costs_are_those_of_the_records():
     assert loop.flops >= 5 * 6
     with_remarks = functad.program_to_text(make_jaxpr(lambda x: x * 2.0)(x), source=True, costs=True)
     assert "# 6 flops, 52 bytes; " in with_remarks and "test_pretty.py" in with_remarks
+
+
+@pytest.mark.parametrize(
+    ("function", "flops"),
+    [(jnp.abs, 1), (jnp.sqrt, 1), (jnp.exp, 11), (lax.lgamma, 11), (lax.erf_inv, 11)],
+)
+def test_a_function_counts_as_one_before_and_after_fusion(function, flops):
+    x = np.ones(10, np.float32)
+    assert make_jaxpr(function)(x).cost().flops == functad.jit(function).lower(x).cost.flops == 10 * flops
+
+
+def test_functions_of_complex_numbers_count_as_functions():
+    z = np.ones(10, np.complex64)
+    assert make_jaxpr(jnp.exp)(z).cost().flops == functad.jit(jnp.exp).lower(z).cost.flops == 110
 
 
 def test_a_loop_costs_what_its_steps_cost():

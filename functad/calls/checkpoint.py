@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from functad.calls.builder import TangentMap, call_primitive, pushforward_by
+from functad.calls.closed_call import closed_call_p
 from functad.calls.common import split_at, with_constants
 from functad.calls.jit import jit_p
 from functad.editing.common_subexpressions import share_common_subexpressions
@@ -100,7 +101,7 @@ def _cut(program: Program, known: set[Var], policy: Policy | None) -> tuple[list
 
 def _is_whole(primitive: Primitive) -> bool:
     """Whether calls stay: those that decide for themselves what is kept of them, and what has rules of a user's."""
-    return primitive.name in ("remat2", "closed_call") or isinstance(primitive.lower, Defined)
+    return primitive in (remat_p, closed_call_p) or isinstance(primitive.lower, Defined)
 
 
 def _opened(program: Program, known: set[Var], policy: Policy) -> Program:

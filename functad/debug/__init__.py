@@ -13,11 +13,11 @@ Raises:
 from typing import TYPE_CHECKING
 
 from functad.absent import absent
-from functad.debug.callbacks import callback, print
+from functad.debug.callbacks import callback, log, print
 from functad.debug.prompt import breakpoint
 from functad.debug.stepping import step
 
-__all__ = ["breakpoint", "callback", "print", "step"]
+__all__ = ["breakpoint", "callback", "log", "print", "step"]
 
 if not TYPE_CHECKING:
     __getattr__ = absent(__name__)

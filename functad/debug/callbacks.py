@@ -18,6 +18,7 @@ from functad.api.callbacks import flat_callback
 from functad.array import Array, KeyArray
 from functad.errors import ArgumentError
 from functad.primitives.callback import debug_callback
+from functad.system.once import imported
 
 
 def callback(
@@ -63,13 +64,13 @@ def _call(ordered: bool, fun: Callable[..., Any], /, *args: Any, **kwargs: Any) 
 
 
 def print(
-    fmt: str,
+    fmt: str | None = None,
     *args: Any,
     ordered: bool = False,
     partitioned: bool = False,
     skip_format_check: bool = False,
     **kwargs: Any,
-) -> None:
+) -> Any:
     """Print values wherever the function around it runs, also in compiled code, as `print(fmt.format(*args))` would.
 
     A plain `print(x)` prints while the function is traced, when x has no value yet. This one prints each time the
@@ -78,6 +79,7 @@ def print(
 
     Args:
         fmt: a format string, such as `"loss {:.3f}, step {i}"`; no f-string, which would be filled in while tracing.
+            Without it, `print(**options)` gives a function that takes it, and arguments by any names.
         args, kwargs: pytrees for its placeholders; a NumPy array is formatted for every array.
         ordered, partitioned: accepted for JAX's sake; lines are always in order, and there is one device.
         skip_format_check: do not compare the placeholders with the arguments.
@@ -97,27 +99,72 @@ def print(
     step 2: 1.00
     Array(0.33333334, dtype=float32, weak_type=True)
     """
+    if fmt is None:
+        return partial(_say, "print", builtins.print, bool(ordered), skip_format_check)
+    return _say("print", builtins.print, bool(ordered), skip_format_check, fmt, *args, **kwargs)
+
+
+def log(
+    fmt: str | None = None,
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    skip_format_check: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """Log values as `print` prints them: at the level INFO, by Python's logger `functad.debug`.
+
+    Args:
+        fmt, args, kwargs, ordered, partitioned, skip_format_check: as in `print`.
+
+    Raises:
+        ArgumentError: the placeholders do not fit the arguments; raised where the function is traced.
+        CallbackError: a format specification does not fit a value.
+
+    >>> import functad
+    >>> functad.jit(lambda x: (functad.debug.log("x is {}", x), x)[1])(1.)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    if fmt is None:
+        return partial(_say, "log", _log, bool(ordered), skip_format_check)
+    return _say("log", _log, bool(ordered), skip_format_check, fmt, *args, **kwargs)
+
+
+def _log(text: str) -> None:
+    imported("logging").getLogger("functad.debug").info(text)
+
+
+def _say(
+    name: str,
+    write: Callable[[str], None],
+    ordered: bool,
+    skip_format_check: bool,
+    /,
+    fmt: str,
+    *args: Any,
+    **kwargs: Any,
+) -> None:
     if not isinstance(fmt, str):
         raise ArgumentError(
-            f"debug.print: the first argument must be a format string, but is {fmt!r}; write debug.print('{{}}', x)"
+            f"debug.{name}: the first argument must be a format string, but is {fmt!r}; write debug.{name}('{{}}', x)"
         )
     if not skip_format_check:
         _check_placeholders(fmt, args, kwargs)
-    flat, operands = flat_callback(_Print(fmt), args, kwargs, "debug.print", takes_anything=True)
-    debug_callback(flat, operands, bool(ordered))
+    flat, operands = flat_callback(_Say(name, write, fmt), args, kwargs, f"debug.{name}", takes_anything=True)
+    debug_callback(flat, operands, ordered)
 
 
-class _Print:
-    """Prints its arguments by a format string."""
+class _Say:
+    """Writes its arguments by a format string."""
 
-    def __init__(self, fmt: str) -> None:
-        self.fmt = fmt
-        self.__name__ = f"print({fmt!r})"
+    def __init__(self, name: str, write: Callable[[str], None], fmt: str) -> None:
+        self.fmt, self._write = fmt, write
+        self.__name__ = f"{name}({fmt!r})"
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         plain = [_plain(a) for a in args]
         named = {k: _plain(a) for k, a in kwargs.items()}
-        builtins.print(self.fmt.format(*plain, **named))
+        self._write(self.fmt.format(*plain, **named))
 
 
 def _plain(x: Any) -> Any:

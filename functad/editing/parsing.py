@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any, NoReturn
 
 import numpy as np
@@ -120,6 +121,7 @@ _RESULT = re.compile(r"([^\W\d]\w*):(?=(key<fry>|\w+)\[)")
 _END = re.compile(r"in\s*\(")
 _QUOTED = re.compile(r"'(\\.|[^'\\])*'|\"(\\.|[^\"\\])*\"")
 _TYPE = re.compile(r"(key<fry>|\w+)\[([\d,?]*)\]")
+_TYPED = re.compile(r"([^\W\d]\w*):(key<fry>|\w+)\[([\d,?]*)\]")
 _LONG_TYPE = re.compile(r"Aval\(([\w<>]+)\[([\d,?]*)\](, weak_type=True)?\)")
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
@@ -153,9 +155,10 @@ class _Reader:
     def sees(self, word: str) -> bool:
         """Whether a word comes next."""
         self.skip_space()
+        if not self.text.startswith(word, self.at):
+            return False
         end = self.at + len(word)
-        whole = not word[-1].isalnum() or not self.text[end : end + 1].isalnum()
-        return self.text.startswith(word, self.at) and whole
+        return not (word[-1].isalnum() and self.text[end : end + 1].isalnum())
 
     def takes(self, word: str) -> bool:
         """Go past a word, if it comes next."""
@@ -256,19 +259,22 @@ class _Reader:
             self.fail(f"{aval.str_short()} has {aval.size} elements, but {len(numbers)} are written", start)
         return class_for(aval)(np.array(numbers, stored.dtype).reshape(aval.shape))
 
-    def binders(self, known: dict[str, Var], *ends: str) -> list[Var]:
-        """Variables with their types, up to one of some words."""
-        return [self.define(name, aval, known, at) for name, aval, at in self.typed_names(ends)]
+    def binders(self, known: dict[str, Var], end: str) -> list[Var]:
+        """Variables with their types, up to a word."""
+        return [self.define(name, aval, known, at) for name, aval, at in self.typed_names(end)]
 
-    def typed_names(self, ends: Iterable[str]) -> list[tuple[str, Aval, int]]:
+    def typed_names(self, end: str) -> list[tuple[str, Aval, int]]:
         found = []
-        while not any(self.sees(end) for end in ends):
+        while not self.sees(end):
             found.append(self.typed_name())
         return found
 
     def typed_name(self) -> tuple[str, Aval, int]:
         self.skip_space()
         at = self.at
+        if found := _TYPED.match(self.text, at):  # for speed: all at once
+            self.at = found.end()
+            return found[1], Aval(_shape(found[3]), self.dtype(found[2], _SHORT_NAMES, found.start(2))), at
         name = self.match(_NAME, "a variable with its type, such as `x:f32[3]`,")[0]
         self.expect(":")
         return name, self.aval(), at
@@ -355,8 +361,8 @@ class _Reader:
         name = _PRIMITIVE.match(self.text, self.at)
         calls = (
             name is not None
-            and (name[0] in registry or name[0] in own_primitives)
             and self.text.startswith("[", name.end())
+            and (name[0] in registry or name[0] in own_primitives)
         )
         return calls or (result is not None and result[1] not in _NUMBERS)
 
@@ -472,7 +478,7 @@ class _Reader:
         if text in _NUMBERS:
             return _NUMBERS[text]
         try:
-            return ast.literal_eval(text)
+            return _python(text)
         except (ValueError, SyntaxError):
             return _Word(text)
 
@@ -511,7 +517,17 @@ _NUMBERS = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf"), "Tr
 
 def _number(text: str) -> Any:
     """The number that a text says; complex ones as such, so that no sign of a zero is lost in a sum."""
-    return complex(text) if text.endswith(("j", "j)")) else ast.literal_eval(text)
+    return complex(text) if text.endswith(("j", "j)")) else _python(text)
+
+
+_INTEGER, _FLOAT = re.compile(r"-?(0|[1-9]\d*)", re.ASCII), re.compile(r"-?\d+(\.\d*)?(e[+-]?\d+)?", re.ASCII)
+
+
+def _python(text: str) -> Any:
+    """What a text is in Python; what occurs most need not be compiled."""
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if _FLOAT.fullmatch(text) else ast.literal_eval(text)
 
 
 def _axes_of_letters(specs: Any) -> Any:
@@ -529,6 +545,7 @@ def _primitive(name: str) -> Primitive | None:
     return registry.get(name) or own_primitives.get(name)
 
 
+@lru_cache(1000)
 def _shape(text: str) -> tuple[int, ...]:
     return tuple(UNKNOWN if size == "?" else int(size) for size in text.split(",") if size)
 

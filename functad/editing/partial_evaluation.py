@@ -8,7 +8,7 @@ from typing import Any
 
 from functad import machine_model
 from functad.editing.substitution import Substitution
-from functad.ir import Eqn, Program, Var, has_effects, subprograms
+from functad.ir import Eqn, Program, Var, definitions, has_effects, subprograms
 from functad.lowering_rules import ControlFlow, Indexed
 from functad.primitives.common import broadcast_in_dim_p
 from functad.primitives.cost import operations_of
@@ -62,7 +62,6 @@ def recompute_cheap(
     residuals: the variables of `forward` that the first inputs of `linear` stand for. there: further variables of
     `forward` that may become residuals at no cost. Returns the Program and its residuals.
     """
-    definitions = {v: e for e in forward.eqns for v in e.outvars}
     wanted = list(dict.fromkeys(residuals))
     computed: dict[Var, None] = {}  # what the linear Program computes itself
 
@@ -70,7 +69,7 @@ def recompute_cheap(
         """Cheap results, itself first, that give a variable from what is read anyway; None if there are none."""
         if var in computed or (var is not goal and (var in wanted or var in there)):
             return {}
-        eqn = definitions.get(var)
+        eqn = definitions(forward).get(var)
         if eqn is None or depth == machine_model.DEEPEST_RECOMPUTATION:
             return None
         if operations_of(eqn) > machine_model.CHEAP_OPERATIONS and not _takes_no_memory(eqn):

@@ -21,8 +21,20 @@ from functad.experimental.errors_as_values import (
     nan_checks,
 )
 from functad.ir import Aval, Eqn
+from functad.primitives.arithmetic import div_p
+from functad.primitives.dynamic_slicing import dynamic_slice_p, dynamic_update_slice_p
+from functad.primitives.gather_scatter import (
+    gather_p,
+    scatter_add_p,
+    scatter_max_p,
+    scatter_min_p,
+    scatter_mul_p,
+    scatter_p,
+)
 from functad.tree_util import tree_flatten
 
+_SLICES = (dynamic_slice_p, dynamic_update_slice_p)
+_SCATTERS = (scatter_p, scatter_add_p, scatter_mul_p, scatter_min_p, scatter_max_p)
 _POSITION = tree_flatten(((0, 0, 0), {}))[1]
 
 
@@ -49,15 +61,15 @@ def _nan_test(eqn: Eqn, operands: Sequence[Any], results: Sequence[Any]) -> tupl
 
 def _positions(eqn: Eqn) -> Sequence[tuple[int, int, int]] | None:
     """(which position, axis, the last position that is inside) of an equation that has positions; else None."""
-    name, params = eqn.primitive.name, eqn.params
+    primitive, params = eqn.primitive, eqn.params
     shape = eqn.invars[0].aval.shape if eqn.invars else ()
-    if name in ("dynamic_slice", "dynamic_update_slice"):
-        sizes = params["slice_sizes"] if name == "dynamic_slice" else eqn.invars[1].aval.shape
+    if primitive in _SLICES:
+        sizes = params["slice_sizes"] if primitive is dynamic_slice_p else eqn.invars[1].aval.shape
         return [(d, d, n - size) for d, (n, size) in enumerate(zip(shape, sizes))]
-    if name == "gather":
+    if primitive is gather_p:
         axes = params["dimension_numbers"].start_index_map
         return [(k, d, shape[d] - params["slice_sizes"][d]) for k, d in enumerate(axes)]
-    if name.startswith("scatter"):
+    if primitive in _SCATTERS:
         numbers = params["dimension_numbers"]
         window = iter(numbers.update_window_dims)
         alone = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
@@ -78,10 +90,10 @@ def _index_site(eqn: Eqn) -> Site:
 
 
 def _index_test(eqn: Eqn, operands: Sequence[Any], results: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
-    name, shape = eqn.primitive.name, eqn.invars[0].aval.shape
+    shape = eqn.invars[0].aval.shape
     wheres = _positions(eqn) or ()
-    if name.startswith("dynamic"):
-        columns = list(operands[1 if name == "dynamic_slice" else 2 :])
+    if eqn.primitive in _SLICES:
+        columns = list(operands[1 if eqn.primitive is dynamic_slice_p else 2 :])
     else:
         columns = [operands[1][..., k] for k, _, _ in wheres]
     failed, payload = jnp.asarray(False), [jnp.asarray(np.int32(0))] * 3
@@ -99,7 +111,7 @@ def _index_test(eqn: Eqn, operands: Sequence[Any], results: Sequence[Any]) -> tu
 AUTOMATIC = (
     _Automatic(
         div_checks,
-        lambda eqn: eqn.primitive.name == "div",
+        lambda eqn: eqn.primitive is div_p,
         lambda eqn: Site("division by zero", NO_ARGUMENTS),
         lambda eqn, operands, results: ((operands[1] == 0).any(), ()),
     ),

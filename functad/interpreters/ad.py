@@ -143,6 +143,16 @@ def _transpose_taken(primitive: OpenPrimitive, rule: Callable[..., Any]) -> Call
 primitive_transposes = RuleTable("the transpose rule", "transpose", lambda primitive, rule: rule, _transpose_taken)
 
 
+def get_primitive_transpose(p: Primitive) -> Callable[..., Any]:
+    """The transpose rule of a primitive: `primitive_transposes[p]`.
+
+    >>> from functad import lax
+    >>> callable(get_primitive_transpose(lax.neg_p))
+    True
+    """
+    return primitive_transposes[p]
+
+
 def deflinear(primitive: Primitive, transpose_rule: Callable[..., Any]) -> None:
     """Register that an operation is linear in all operands: `rule(cotangent, **params)` gives their cotangents.
 
@@ -223,6 +233,7 @@ __all__ = [
     "defjvp2",
     "deflinear",
     "deflinear2",
+    "get_primitive_transpose",
     "instantiate_zeros",
     "is_undefined_primal",
     "primitive_jvps",

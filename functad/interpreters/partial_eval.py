@@ -15,6 +15,9 @@ from functad.extend.linear_util import WrappedFun
 from functad.ir import Aval, Program, Var
 from functad.tracing import Trace, Tracer, program_from_ops, trace_to_program
 
+DynamicJaxprTracer = JaxprTracer = Tracer
+Val = Any
+
 
 class PartialVal(tuple[Any, Any]):
     """A value that is known, or of which only the type is: the pair `(None, value)`, or `(type, None)`.
@@ -140,7 +143,15 @@ def dce_jaxpr(
     return program.replace(invars=[v for v, used in zip(program.invars, used_inputs) if used]), used_inputs
 
 
-__all__ = ["PartialVal", "dce_jaxpr", "trace_to_jaxpr_dynamic", "trace_to_jaxpr_nounits"]
+__all__ = [
+    "DynamicJaxprTracer",
+    "JaxprTracer",
+    "PartialVal",
+    "Val",
+    "dce_jaxpr",
+    "trace_to_jaxpr_dynamic",
+    "trace_to_jaxpr_nounits",
+]
 
 if not TYPE_CHECKING:
     __getattr__ = absent(__name__)

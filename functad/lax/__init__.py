@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from functad.absent import absent
 from functad.api.implicit import custom_linear_solve, custom_root
 from functad.api.meshes import with_sharding_constraint
-from functad.extend.core.primitives import primitive_named as _primitive_named
+from functad.lax.accuracy import AccuracyMode, DotAlgorithm, DotAlgorithmPreset, Tolerance
 from functad.lax.associative import associative_scan
+from functad.lax.bit_generators import RandomAlgorithm, rng_bit_generator, rng_uniform
 from functad.lax.branches import cond, switch
 from functad.lax.elementwise import (
     abs,
@@ -221,6 +222,7 @@ from functad.lax.staging import (
     shape_as_value,
     stage,
 )
+from functad.lax.tokens import after_all, create_token, dce_sink
 from functad.primitives.arithmetic import (
     RoundingMethod,
 )
@@ -239,10 +241,14 @@ from functad.primitives.dimension_numbers import (
 from functad.primitives.window_geometry import (
     padtype_to_pads,
 )
+from functad.system.once import imported
 
 __all__ = [
+    "AccuracyMode",
     "ConvDimensionNumbers",
     "ConvGeneralDilatedDimensionNumbers",
+    "DotAlgorithm",
+    "DotAlgorithmPreset",
     "DotDimensionNumbers",
     "FftType",
     "GatherDimensionNumbers",
@@ -250,12 +256,15 @@ __all__ = [
     "Precision",
     "PrecisionLike",
     "RaggedDotDimensionNumbers",
+    "RandomAlgorithm",
     "RoundingMethod",
     "ScatterDimensionNumbers",
+    "Tolerance",
     "abs",
     "acos",
     "acosh",
     "add",
+    "after_all",
     "all_gather",
     "all_to_all",
     "approx_max_k",
@@ -309,6 +318,7 @@ __all__ = [
     "convert_element_type",
     "cos",
     "cosh",
+    "create_token",
     "cumlogsumexp",
     "cummax",
     "cummin",
@@ -316,6 +326,7 @@ __all__ = [
     "cumsum",
     "custom_linear_solve",
     "custom_root",
+    "dce_sink",
     "digamma",
     "div",
     "dot",
@@ -401,6 +412,8 @@ __all__ = [
     "rem",
     "reshape",
     "rev",
+    "rng_bit_generator",
+    "rng_uniform",
     "round",
     "rsqrt",
     "scan",
@@ -449,7 +462,7 @@ if TYPE_CHECKING:
 
 _SUBMODULES = ("linalg",)
 if not TYPE_CHECKING:
-    __getattr__ = absent(__name__, _SUBMODULES, _primitive_named)
+    __getattr__ = absent(__name__, _SUBMODULES, lambda name: imported("functad.lax.composed").lax_primitive(name))
 
 
 def __dir__() -> list[str]:

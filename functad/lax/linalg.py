@@ -20,7 +20,7 @@ from functad.absent import absent
 from functad.array import Array
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
-from functad.extend.core.primitives import primitive_named
+from functad.lax.qdwh import qdwh
 from functad.numpy import arithmetic, linear, manipulation
 from functad.numpy.building import as_array
 from functad.numpy.linalg.factorisations import adjoint, symmetrized
@@ -37,6 +37,7 @@ from functad.primitives.linear_algebra.lu import lu_p, lu_pivots_to_permutation_
 from functad.primitives.linear_algebra.qr import geqp3, geqp3_p, geqrf, geqrf_p, householder_product_p, qr_p
 from functad.primitives.linear_algebra.spectra import eig_p, eigh_p, svd_p
 from functad.primitives.linear_algebra.triangular import triangular_solve_p, tridiagonal_solve_p
+from functad.system.once import imported
 
 __all__ = [
     "EigImplementation",
@@ -62,6 +63,7 @@ __all__ = [
     "lu_pivots_to_permutation",
     "lu_pivots_to_permutation_p",
     "ormqr",
+    "qdwh",
     "qr",
     "qr_p",
     "schur",
@@ -430,7 +432,7 @@ def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: boo
 
 
 if not TYPE_CHECKING:
-    __getattr__ = absent(__name__, found=primitive_named)
+    __getattr__ = absent(__name__, found=lambda name: imported("functad.lax.composed").linalg_primitive(name))
 
 
 def __dir__() -> list[str]:

@@ -7,7 +7,8 @@ arena of a network of n layers in √n checkpointed parts grows as √n.
 
 from __future__ import annotations
 
-from functad.ir import Atom, Eqn, Program, Var
+from functad.editing.substitution import Substitution
+from functad.ir import Eqn, Program
 from functad.primitives.barrier import optimization_barrier_p
 
 
@@ -30,17 +31,16 @@ def remove_barriers(program: Program) -> tuple[Program, tuple[int, ...]]:
     """
     if not any(e.primitive is optimization_barrier_p for e in program.eqns):
         return program, ()
-    passed: dict[Var, Atom] = {}  # the results of barriers, as what they are
+    passed = Substitution()  # the results of barriers, as what they are
     phases: list[int] = []
     eqns: list[Eqn] = []
     phase = 0
     for eqn in program.eqns:
-        invars = [passed.get(a, a) if isinstance(a, Var) else a for a in eqn.invars]
+        eqn = passed.within_one(eqn)
         if eqn.primitive is optimization_barrier_p:
             phase += 1
-            passed.update(zip(eqn.outvars, invars))
+            passed.update(zip(eqn.outvars, eqn.invars))
         else:
             phases.append(phase)
-            eqns.append(eqn.replace(invars=invars))
-    outvars = [passed.get(a, a) if isinstance(a, Var) else a for a in program.outvars]
-    return program.replace(eqns=eqns, outvars=outvars), tuple(phases)
+            eqns.append(eqn)
+    return program.replace(eqns=eqns, outvars=passed.read_all(program.outvars)), tuple(phases)

@@ -194,7 +194,7 @@ def _choose_chunks(block: Block) -> None:
 
 
 def _bytes_read_again(block: Block) -> int:
-    """The size of what several instructions of a block touch row by row: those rows of it had better stay in a cache."""
+    """The size of what several instructions of a block touch row by row: rows of it had better stay in a cache."""
     times = Counter(storage for instruction in block.instructions for storage in instruction.storages)
     return sum(s.nbytes for s, count in times.items() if count > 1 and None not in block.touched[s][0])
 

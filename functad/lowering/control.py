@@ -13,7 +13,7 @@ from typing import NamedTuple
 from functad.editing.dead_code import eliminate_dead_code
 from functad.editing.inlining import inline_calls
 from functad.errors import NoRuleError
-from functad.ir import UNKNOWN, Atom, Eqn, Literal, Program, Var, memoised
+from functad.ir import UNKNOWN, Atom, Eqn, Literal, Program, Var, definitions, memoised
 from functad.lowering.counters import counters_of
 from functad.lowering.memory.assignment import SPARE
 from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
@@ -176,12 +176,11 @@ def _kept_operands(branches: Sequence[Program], storages: Sequence[Storage]) -> 
 
 def _moved(program: Program, atom: Atom) -> set[Atom]:
     """What an atom's elements are those of when moves are followed back."""
-    producer = {v: e for e in program.eqns for v in e.outvars}
     found: set[Atom] = set()
     pending = [atom]
     while pending:
         one = pending.pop()
-        eqn = producer.get(one) if isinstance(one, Var) else None
+        eqn = definitions(program).get(one)
         if eqn is not None and isinstance(eqn.primitive.lower, Indexed):
             pending += eqn.invars
         elif isinstance(one, Var):

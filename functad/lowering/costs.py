@@ -13,10 +13,11 @@ from functad.config import config
 from functad.errors import DifferentiationError
 from functad.ir import UNKNOWN, Eqn, Program, memoised, subprograms
 from functad.lowering.memory.buffers import Buffer, new_buffer
-from functad.lowering.nests.cost import FUNCTION_WEIGHT, functions_in, work_of
+from functad.lowering.nests.cost import FUNCTION_WEIGHT, work_of
 from functad.lowering.steps import GemmStep, KernelStep, NestStep
 from functad.lowering.target import Machine, StepWriter, Target
 from functad.lowering_rules import Contraction, ControlFlow, Loops, Reduction, Running, Scalar, Scattered
+from functad.primitives.cost import functions_in
 from functad.records import Record
 
 
@@ -81,7 +82,7 @@ def _operations(eqn: Eqn) -> float:
     rule = eqn.primitive.lower
     sizes = [max(v.aval.size, 0) for v in eqn.outvars]
     if isinstance(rule, Scalar):
-        return sizes[0] * (1 + FUNCTION_WEIGHT * functions_in(rule.text(eqn)))
+        return sizes[0] * (1 + FUNCTION_WEIGHT * functions_in(eqn))
     if isinstance(rule, (Reduction, Running)):
         return max(eqn.invars[0].aval.size, 0)
     if isinstance(rule, Contraction):

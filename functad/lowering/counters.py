@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from functad.dtypes import kind_of
-from functad.ir import Atom, Eqn, Literal, Program, Var
+from functad.ir import Atom, Eqn, Literal, Program, Var, definitions
 from functad.primitives.arithmetic import add_p, sub_p
 from functad.primitives.logic import and_p, ge_p, gt_p, le_p, lt_p, ne_p
 
@@ -32,7 +32,6 @@ class Counter(NamedTuple):
 
 def counters_of(cond: Program, cond_consts: int, body: Program, body_consts: int) -> list[Counter]:
     """The counters that a loop goes on with until the first has come to its limit; none if it ends otherwise, too."""
-    made = {v: eqn for eqn in cond.eqns for v in eqn.outvars}
     places = {v: k for k, v in enumerate(cond.invars[cond_consts:])}
 
     def change(number: Atom) -> int:
@@ -52,7 +51,7 @@ def counters_of(cond: Program, cond_consts: int, body: Program, body_consts: int
     pending: list[Atom] = [cond.outvars[0]]
     while pending:
         atom = pending.pop()
-        eqn = made.get(atom) if isinstance(atom, Var) else None
+        eqn = definitions(cond).get(atom)
         if eqn is not None and eqn.primitive is and_p:
             pending += eqn.invars
             continue
@@ -77,7 +76,7 @@ def _counter(eqn: Eqn, change: Callable[[Atom], int], is_fixed: Callable[[Atom],
 
 def _added(body: Program, result: Atom, number: Var) -> int:
     """The integer that a body adds to a number to give its result; 0 if it does something else."""
-    eqn = next((e for e in body.eqns if result in e.outvars), None)
+    eqn = definitions(body).get(result)
     if eqn is None or eqn.primitive not in (add_p, sub_p):
         return 0
     x, y = eqn.invars

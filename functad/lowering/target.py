@@ -19,11 +19,11 @@ from functad.lowering.nests.crossed import without_crossing
 from functad.lowering.nests.memory_order import put_in_memory_order
 from functad.lowering.nests.nest import PRE, Load, Nest, Store
 from functad.lowering.nests.split import split_reduction
-from functad.lowering.nests.updates import AtomicUpdates, shared_updates
+from functad.lowering.nests.updates import AtomicUpdates, SortedUpdates, shared_updates, sorted_updates
 from functad.lowering.python_functions import NumpyFunction
 from functad.lowering.steps import CallStep, ConvolutionStep, GemmStep, KernelStep, NestStep, SortStep, Step
 from functad.primitives.loops.convolution_geometry import Convolution
-from functad.primitives.loops.sort_keys import RowSort
+from functad.primitives.loops.sort_keys import RowSort, SortedRows, keys_of
 
 PlaceColumns = Callable[[Any], int]
 HasRoutine = Callable[[str, Any], bool]
@@ -92,11 +92,26 @@ class StepWriter:
         nest.drop_unused()
         collapse(nest)
         part(nest)
-        for suffix, one in shared_updates(
-            nest, self.machine.threads, self.machine.on_device, self.machine.atomic
-        ):
+        found = sorted_updates(nest, self.machine.atomic) if self.machine.on_device else None
+        if found is not None:
+            self._add_sorted(found, name, list(dict.fromkeys(nest.eqns)))
+            return
+        for suffix, one in shared_updates(nest, self.machine.threads, self.machine.on_device, self.machine.atomic):
             collapse(one)
             self.steps.append(NestStep(f"{name}{suffix}", one, list(dict.fromkeys(one.eqns))))
+
+    def _add_sorted(self, found: SortedUpdates, name: str, eqns: list[Eqn]) -> None:
+        """Updates that are sorted by what they write to, before they are done."""
+        collapse(found.numbers)
+        self.steps.append(NestStep(f"rows_{name}", found.numbers, eqns))
+        rows, segments = found.rows, found.segments
+        target = Target(self, eqns[-1], name)
+        moves = ["sorted_rows[{to}] = rows[{at}]", "updates[{to}] = {place}"]
+        sort = RowSort(SortedRows(target, rows.shape, 0), keys_of("rows", rows.dtype), rows.size, moves)
+        target.sort(
+            sort, {"rows": (rows, "r"), "sorted_rows": (segments.rows, "w"), "updates": (segments.updates, "w")}
+        )
+        self.steps.append(NestStep(name, found.sums, eqns))
 
     def add_buffer_copy(self, source: Buffer, target: Buffer, name: str) -> None:
         var = Var(Aval(source.shape, source.dtype))

@@ -3,8 +3,9 @@
 CUDA_THREADS = 128
 """threads of a block. Compared on no GPU yet: the usual size."""
 
-CUDA_MOST_BLOCKS = 4096
-"""blocks of a launch; each does more than one piece of work then. Compared on no GPU yet."""
+CUDA_BLOCKS_OF_CORE = 32
+"""blocks of a launch for each multiprocessor at most; each does more than one piece of work then. Compared on no GPU
+yet: twice as many as it runs at a time."""
 
 CUDA_TILE = 16
 """rows and columns of a tile in shared memory. Compared on no GPU yet: 256 threads for each."""
@@ -47,6 +48,10 @@ for each thread."""
 CUDA_SORT_ITEMS = 9
 """elements that each thread of a block merges. Compared on no GPU yet: an odd number, as threads then use all banks of
 shared memory, and about as many as a tile that was sorted has."""
+
+CUDA_SORTED_UPDATES = 1 << 12
+"""updates of an array from which on they are sorted by the rows that they go to, where their order matters. Compared on
+no GPU yet: of fewer, threads that own parts of the array look at all in less time than a sort takes to begin."""
 
 CUDA_RADIX_BITS = 8
 """bits of a digit by which elements are moved. Compared on no GPU yet: with 256 values about eight elements of a tile

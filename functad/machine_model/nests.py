@@ -35,9 +35,9 @@ to store it is up to three times as fast, but from here on memory is what a user
 LARGEST_RECOMPUTED = 4 * facts.FUNCTION_OPERATIONS
 """operations of such a value. Derived: functions of a distance, and as many sums and products as take as long."""
 
-CACHE_BYTES_PER_NS = 2 * facts.BYTES_PER_NS
-"""bytes that nests over the same rows write and read again in a ns: such rows are still in a cache. Compared: of rows of
-2,048 numbers, to compare them again takes 0.9 of the time of keeping what that gave; exponentials are kept."""
+CACHE_BYTES_PER_NS = 50.0
+"""bytes that nests over the same rows write and read again in a ns: such rows are still in a cache. Compared: rows of
+2,048 numbers are normalised in 0.75 of the time if differences are computed again; exponentials are kept."""
 
 SMALLEST_ANEW = 1 << 20
 """bytes of what a nest stores for others, from which they rather compute it again from what it read, if that is quick.
@@ -53,15 +53,17 @@ DEEPEST_INLINE = 50
 """equations one behind another that are followed into a nest. Bound, and keeps recursion shallow."""
 
 CARRIED_OPERATIONS = 3
-"""operations of a nest that carries a value along its rows, at most: they are done one by one there. Compared: one
-before and one after a running sum take 0.6 to 1.0 of the time that they take apart, six up to 1.5."""
+"""operations of a nest that carries a value along few rows, or short ones, at most: threads, or vectors, would do them
+apart. Compared: one before and one after a running sum take 0.6 to 1.0 of the time that they take apart, six up to
+1.5."""
 
 CARRIED_FROM_MEMORY = facts.SECOND_CACHE // 4
 """elements of such a nest, at least, for that: vectors that stay in a cache cost less. Derived."""
 
 CARRIED_COLUMNS = 64
-"""values carried side by side from which on such a nest takes in whatever is no function, as vectors do. Compared: tanh
-with a running sum, which is wider and so has shorter vectors, takes 1.5 to 2.3 times as long as apart."""
+"""values carried side by side from which on such a nest takes in whatever is no function, as vectors do; so does one
+along rows of a vector or more. Compared: tanh with a running sum, which is wider and so has shorter vectors, takes 1.5
+to 2.3 times as long as apart."""
 
 CARRIED_PARTS = 4
 """parts of such a nest that threads can share, at least, for that. Compared."""

@@ -74,6 +74,6 @@ UNROLL_RULES = (
 
 SINK_RULES = (
     Rule("sinking", (scan_p,), slices.sunk, "each step computes the same from the same slices"),
-    Rule("products of one sum", (scan_p,), loop_products.joined, "the same sums of the same products, in another order"),
+    Rule("products of one sum", (scan_p,), loop_products.joined, "the same products, added in another order"),
 )
 """Loops, once all that is done to one of them is done; `loops.moves` lists that."""

@@ -19,13 +19,15 @@ _SHORT = {
 _QUOTIENT = re.compile(r"/|%|\b(quotient|sqrt|rsqrt|remainder)\(")
 
 
+def functions_in(eqn: Eqn) -> int:
+    """How many functions such as `exp` an element of an element-wise equation takes; none in others."""
+    rule = eqn.primitive.lower
+    return sum(word not in _SHORT for word in _WORD.findall(rule.text(eqn))) if isinstance(rule, Scalar) else 0
+
+
 def weight_of(eqn: Eqn) -> int:
     """How much an element-wise or moving equation adds to the time that it takes to compile a nest: 1 for a sum."""
-    rule = eqn.primitive.lower
-    if not isinstance(rule, Scalar):
-        return 1
-    text = rule.text(eqn)
-    return 1 + (machine_model.FUNCTION_OPERATIONS - 1) * sum(word not in _SHORT for word in _WORD.findall(text))
+    return 1 + (machine_model.FUNCTION_OPERATIONS - 1) * functions_in(eqn)
 
 
 def operations_of(eqn: Eqn) -> float:

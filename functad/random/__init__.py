@@ -66,6 +66,7 @@ from functad.random.vectors import (
     multivariate_normal,
     orthogonal,
 )
+from functad.system.once import imported
 
 __all__ = [
     "PRNGKey",
@@ -118,7 +119,7 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    __getattr__ = absent(__name__)
+    __getattr__ = absent(__name__, found=lambda name: imported("functad.lax.composed").random_primitive(name))
 
 
 def __dir__() -> list[str]:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from html import escape
 from typing import Any
+
+from functad.system.once import imported
 
 
 class NotebookLine:
@@ -24,11 +25,15 @@ class NotebookLine:
     def show(self, text: str, share: float | None = None) -> None:
         """Show a text instead of the one before; beside a bar, if a share is done of something."""
         bar = "" if share is None else f'<progress value="{share:.3f}" style="vertical-align: middle"></progress> '
-        data = {"text/plain": text, "text/html": f"<div>{bar}<code>{escape(text)}</code></div>" if text else ""}
+        data = {"text/plain": text, "text/html": f"<div>{bar}<code>{_escaped(text)}</code></div>" if text else ""}
         if self._handle is None:
             self._handle = self._display(data, raw=True, display_id=True)
         else:
             self._handle.update(data, raw=True)
+
+
+def _escaped(text: str) -> str:
+    return str(imported("html").escape(text))  # its tables take long to load
 
 
 def notebook_line() -> NotebookLine | None:

@@ -124,7 +124,9 @@ def picture(array: Any, summary: ArraySummary, rows: int = _ROWS, columns: int =
     ends = _ends(summary)
     levels = _levels(grid, *ends)
     description = f"heat map of {summary}"
-    file = coloured_png(levels, _palette(ends[0] < 0 < ends[1]))
+    # As many pixels as are shown, for viewers that take out styles, which would blur larger ones.
+    pixels = levels.repeat(height // grid.shape[0], axis=0).repeat(scale, axis=1)
+    file = coloured_png(pixels, _palette(ends[0] < 0 < ends[1]))
     shown = image_of(file, description, grid.shape[1] * scale, height)
     return f'<div style="line-height:1.2">{shown}{_scale_bar(summary, ends, every)}</div>'
 

@@ -191,8 +191,36 @@ class _LayerItems:
         for walk in (downwards, upwards) * (_SWEEPS // 3):
             for rank in walk:
                 self._settle(self.layers[rank], [self.above, self.below], x)
+        self._bring_together(x)
         left = min(x[i] - self.widths[i] / 2 for i in range(len(x)))
         return [at - left for at in x]
+
+    def _bring_together(self, x: list[float]) -> None:
+        """Move parts of the graph that no edge joins to the left, as far as what lies there allows."""
+        before = {b: a for layer in self.layers for a, b in zip(layer, layer[1:])}
+        parts = self._connected()
+        for part in sorted(parts, key=lambda part: min(x[item] - self.widths[item] / 2 for item in part)):
+            members = set(part)
+            beside = [(before[item], item) for item in part if item in before and before[item] not in members]
+            free = [x[b] - x[a] - (self.widths[a] + self.widths[b]) / 2 - SPACE for a, b in beside]
+            for item in part if free else ():
+                x[item] -= max(0.0, min(free))
+
+    def _connected(self) -> list[list[int]]:
+        """The items, those that edges join together."""
+        parts: list[list[int]] = []
+        found: set[int] = set()
+        for start in range(len(self.widths)):
+            if start in found:
+                continue
+            found.add(start)
+            part = [start]
+            for item in part:  # grows
+                more = [n for n in (*self.above[item], *self.below[item]) if n not in found]
+                found.update(more)
+                part += dict.fromkeys(more)
+            parts.append(part)
+        return parts
 
     def _settle(self, layer: Sequence[int], sides: Sequence[list[list[int]]], x: list[float]) -> None:
         wanted, weights = [], []

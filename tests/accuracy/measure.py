@@ -141,9 +141,12 @@ def pairs(dtype: np.dtype, sample: int) -> Iterator[tuple[np.ndarray, np.ndarray
     balanced = np.stack([negative, np.log(-np.expm1(negative.astype(np.float64))) + rng.uniform(-0.01, 0.01, sample)])
     small = -np.exp(rng.uniform(-87, -0.4, sample // 64 + 1))  # and what almost cancels it, rounded
     cancelling = np.stack([small, np.log(-np.expm1(small.astype(dtype).astype(np.float64)))])
+    info, base = np.finfo(dtype), rng.uniform(0.5, 2, sample).astype(dtype)
+    exponents = rng.uniform(info.minexp - info.nmant, info.maxexp, sample)
+    at_ends = np.stack([base, (exponents / np.log2(base.astype(np.float64))).astype(dtype)])  # of powers
     hard = hard_cases(dtype)
     crossed = np.stack([rng.choice(hard, sample), rng.choice(hard, sample)])
-    for x, y in (patterns, usual, near_one, balanced.astype(dtype), cancelling.astype(dtype), crossed):
+    for x, y in (patterns, usual, near_one, balanced.astype(dtype), cancelling.astype(dtype), at_ends, crossed):
         yield from zip(_parts(x), _parts(y))
 
 

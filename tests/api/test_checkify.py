@@ -13,6 +13,7 @@ from functad import lax
 from functad.errors import ArgumentError, DTypeError
 from functad.experimental import checkify
 from functad.experimental.checkify import JaxRuntimeError
+from functad.extend.core import Primitive
 
 
 def positive(x: Any) -> Any:
@@ -180,3 +181,12 @@ def test_constants_keep_their_dtype(wrap):
     error, out = checkify.checkify(wrap(f))(x)
     assert error.get() is None and out.dtype == np.float64
     assert "not positive" in checkify.checkify(wrap(f))(-x)[0].get()
+
+
+@pytest.mark.parametrize("name", ["scatter_own", "gather", "dynamic_slice", "div"])
+def test_primitives_from_outside_are_told_from_those_whose_names_they_have(name):
+    own_p = Primitive(name)
+    own_p.def_impl(lambda x, y: x + y)
+    own_p.def_abstract_eval(lambda x, y: x)
+    error, out = checkify.checkify(own_p.bind, errors=checkify.all_checks)(jnp.ones(3), jnp.zeros(3))
+    assert error.get() is None and out.tolist() == [1, 1, 1]

@@ -420,3 +420,17 @@ def test_the_bar_is_shown_without_jit(capsys):
 def test_formatting_a_traced_value_points_here():
     with pytest.raises(functad.errors.ConcretizationError, match=r'functad\.debug\.print\("\{x:\.3f\}", x=x\)'):
         jit(lambda x: f"{x:.3f}")(1.0)
+
+
+def test_log_writes_by_pythons_logger(caplog):
+    with caplog.at_level("INFO", logger="functad.debug"):
+        functad.jit(lambda x: functad.debug.log("x is {x:.1f}", x=x))(2.0)
+        functad.debug.log(ordered=True)("then {}", 3)
+    assert [record.message for record in caplog.records] == ["x is 2.0", "then 3"]
+    with pytest.raises(ArgumentError, match="debug.log: the first argument must be a format string"):
+        functad.debug.log(1.0)
+
+
+def test_options_may_come_first(capsys):
+    functad.jit(lambda x: functad.debug.print(ordered=True)("ordered is {ordered}", ordered=x))(2.0)
+    assert capsys.readouterr().out == "ordered is 2.0\n"

@@ -58,6 +58,8 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "SMALLEST_WEIGHT": (1,),
     "LARGEST_HOISTED_PRODUCT": (0.0,),
     "LEAST_SAVED": (0, 1),
+    "OPERATIONS_MEANWHILE": (1, 1e9),
+    "COEFFICIENT_OPERATIONS": (0.0,),
     "MOST_IN_PAIRS": (0, 1),
     "DEEPEST_RECOMPUTATION": (0, 1),
     "GATHERED_USES": (0,),

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from functad.absent import INSTEAD
 from functad.errors import AbsentNameError
+from functad.lax import composed
 
 from .modules import ATTRIBUTES, DIFFERENT, MODULES, NAMES
 
@@ -70,12 +71,18 @@ def _section(module: str) -> Section:
         except AbsentNameError:
             made.absent[name] = reason(ours, name)
             continue
-        how = DIFFERENT.get(f"{module}.{name}") or _signatures_differ(getattr(theirs, name), value)
+        how = DIFFERENT.get(f"{module}.{name}") or _composed(value)
+        how = how or _signatures_differ(getattr(theirs, name), value)
         if how:
             made.different[name] = how
         else:
             made.there.append(name)
     return made
+
+
+def _composed(value: Any) -> str:
+    is_one = issubclass(type(value), composed.ComposedPrimitive)  # all primitives are instances of all classes of them
+    return "others are recorded in its place, by its `bind`, too" if is_one else ""
 
 
 def missing_part(module: str) -> tuple[str, str]:

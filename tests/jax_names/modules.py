@@ -41,7 +41,41 @@ PROGRAM = "one class, Program, holds its constants too"
 ONE_KIND = "there is one kind of keys, threefry2x32"
 ONE_DEVICE = "each array lies on one device"
 
+# Which kinds of names are absent, by their patterns; a name is of the first kind that it fits.
+KINDS_OF_ABSENT = {
+    "several devices, and how arrays are laid out over them": """
+jax.Shard jax.ad jax.distributed jax.make_array_from_* jax.memory jax.pmap jax.*reshard jax.*shard_map jax.smap
+jax.lax.pbroadcast jax.lax.pcast jax.lax.precv jax.lax.psend jax.lax.ragged_all_to_all* jax.debug.*shard*
+jax.sharding.* jax.experimental.colocated_python jax.experimental.compute_on jax.experimental.custom_partitioning
+jax.experimental.layout jax.experimental.m*_utils jax.experimental.pjit jax.experimental.shard*
+jax.experimental.topologies jax.experimental.transfer
+""",
+    "numbers of fewer than 8 bits, floats of 8, and products with scales of their own": """
+jax.numpy.float4* jax.numpy.float8* jax.numpy.int? jax.numpy.uint? jax.lax.scaled_dot jax.nn.*scaled*
+""",
+    "Pallas, arrays that are written into, and other kinds of values than arrays": """
+jax.Ref jax.ref jax.*_ref jax.freeze jax.ds jax.experimental.pallas jax.experimental.mosaic jax.experimental.fused
+jax.experimental.hijax jax.experimental.EArray jax.experimental.cur_qdd jax.experimental.primal_tangent_dtype
+""",
+    "exports, foreign functions, and what XLA and MLIR have": """
+jax.export jax.ffi jax.lib jax.errors.Inconclusive* jax.extend.core.Inconclusive* jax.interpreters.mlir.*
+jax.experimental.buffer_callback jax.experimental.jax2tf jax.experimental.serialize_executable
+jax.experimental.compilation_cache jax.experimental.scheduling_groups jax.experimental.xla_metadata
+""",
+    "profilers": """
+jax.profiler jax.monitoring jax.experimental.profiler jax.experimental.roofline jax.experimental.source_mapper
+""",
+    "files": "jax.experimental.array_serialization",
+    "JAX's inner machinery: effects, traces, wrapped functions": """
+jax.make_user_context jax.custom_derivatives.remat_opt_p jax.debug.*Effect jax.extend.core.* jax.interpreters.*
+jax.api_util.* jax.core.Value
+""",
+    "experiments that are no part of JAX's documented namespaces": "jax.experimental.*",
+}
+
+MARK = "a key for tables of rules alone: its `bind` says what to call"
 DIFFERENT = {
+    **dict.fromkeys(("jax.lax.linear_solve_p", "jax.lax.select_and_scatter_p"), MARK),
     **dict.fromkeys(("jax.core.Jaxpr", "jax.extend.core.Jaxpr", "jax.extend.core.ClosedJaxpr"), PROGRAM),
     "jax.extend.core.DropVar": "every result has a variable, so there are none",
     "jax.extend.core.JaxprEqn": "without effects: those are the primitive's",

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 
 from .compare import Section
+from .modules import KINDS_OF_ABSENT
 
 _HEAD = """# What of JAX is here
 
@@ -19,6 +22,12 @@ Every public name of JAX {version}'s modules, under the same name in functad: `j
 Made by `python -m tests.jax_names JAX_NAMES.md` in an environment with JAX, which compares names, arguments and
 defaults; what the functions compute is compared with JAX in `tests/oracle`. Arguments that lay arrays out over devices
 (`out_sharding` and the like) are left out, and not mentioned.
+
+What is absent:
+
+| kind | names |
+| --- | ---: |
+{kinds}
 
 Where functad differs on purpose:
 
@@ -120,7 +129,9 @@ def page(version: str, sections: Sequence[Section]) -> str:
     there, different, absent = (sum(len(s[k]) for s in sections) for k in (1, 2, 3))
     counts = f"{there:,} are there, {different} are there but differ, {absent} are absent"
     differences = "\n".join(f"| {theirs} | {ours} |" for theirs, ours in _DIFFERENCES)
-    parts = [_HEAD.format(version=version, counts=counts, differences=differences)]
+    of_kind = Counter(kind_of_absent(f"{s.module}.{name}") for s in sections for name in s.absent)
+    kinds = "\n".join(f"| {kind} | {of_kind[kind]} |" for kind in KINDS_OF_ABSENT if of_kind[kind])
+    parts = [_HEAD.format(version=version, counts=counts, kinds=kinds, differences=differences)]
     for s in sections:
         parts.append(f"## {s.module}\n")
         if s.there:
@@ -131,6 +142,18 @@ def page(version: str, sections: Sequence[Section]) -> str:
                 lines = [f"- `{name}`: {text}" for name, text in rows.items()]
                 parts.append("\n".join([f"{title}:", "", *lines]) + "\n")
     return "\n".join(parts)
+
+
+def kind_of_absent(name: str) -> str:
+    """Which kind of names an absent one, such as `jax.pmap`, is of.
+
+    Raises:
+        KeyError: it is of none.
+    """
+    for kind, patterns in KINDS_OF_ABSENT.items():
+        if any(fnmatchcase(name, pattern) for pattern in patterns.split()):
+            return kind
+    raise KeyError(name)
 
 
 def read(text: str) -> list[Section]:

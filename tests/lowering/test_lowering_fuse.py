@@ -73,7 +73,8 @@ def two_after_a_test(x: Any, y: Any) -> Any:
         (lambda x: (x.T @ (2.0 + x), (2.0 + x).sum(0)), [LARGE], 1),  # a product reads memory
         (scaled_by_its_norm, [LARGE, LARGE], 1),  # two arrays would be kept instead of one
         (two_after_a_test, [LARGE, LARGE], 0),  # two instead of two
-        (lambda x: x / jnp.square(x + 1.0).sum(1, keepdims=True) * (x + 1.0), [LARGE], 1),  # row by row
+        (lambda x: x / jnp.exp(x).sum(1, keepdims=True) * jnp.exp(x), [LARGE], 1),  # row by row, from a cache
+        (lambda x: x / jnp.square(x + 1.0).sum(1, keepdims=True) * (x + 1.0), [LARGE], 0),  # in less time than that
     ],
 )
 def test_what_is_quickly_computed_from_no_more_is_not_stored(fun: Any, types: list[Any], stored: int) -> None:

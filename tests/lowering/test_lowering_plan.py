@@ -224,6 +224,16 @@ def test_little_work_is_not_shared_among_threads() -> None:
     assert large.parallel and large.chunk < 64
 
 
+def test_chunks_fit_into_a_cache_where_several_read_them() -> None:
+    rows, columns = 256, machine_model.SECOND_CACHE // 16
+    a, b, c = (buffer(name, rows, columns) for name in "abc")
+    first = instruction(rows, (a, "r", columns), (b, "w", columns), cost=1e7)
+    second = instruction(rows, (b, "r", columns), (c, "w", columns), cost=1e7)
+    (together,) = make_blocks([first, second])
+    (alone,) = make_blocks([first])
+    assert together.chunk * columns * 4 <= machine_model.SECOND_CACHE < alone.chunk * columns * 4
+
+
 def test_chunks_are_shared_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "available_cores", lambda: (2, "for this test"))
     a = buffer("a", 28)

@@ -11,7 +11,7 @@ import pytest
 
 import functad
 import functad.numpy as jnp
-from functad import lax
+from functad import lax, machine_model
 
 DTYPES = ["bool", "int8", "uint16", "int32", "int64", "float16", "float32", "float64", "complex64"]
 
@@ -134,13 +134,32 @@ def test_products_without_a_library(lhs: tuple[int, int], rhs: tuple[int, int], 
 
 def test_integer_products_run_along_rows_of_the_right_operand() -> None:
     text = kernels(lambda a, b: a @ b, array(17, 20, dtype="int32"), array(20, 24, dtype="int32"))
-    assert text.index("for k in range(20)") < text.rindex("for j in range(24)")
+    assert (
+        text.index("for k_group in range(2)") < text.index("for k in range(16, 20)") < text.rindex("for j in range(24)")
+    )
     sums = kernels(lambda a: jnp.sum(a.T, 1), array(200, 300, dtype="int32"))
-    assert sums.rindex("in range(200)") < sums.rindex("in range(start, stop)")
+    assert sums.rindex("in range(25)") < sums.rindex("in range(start, stop)")
     more = kernels(lambda a, b: a @ b, array(17, 20, dtype="int32"), array(20, 19, dtype="int32"))
-    assert more.index("for k in range(20)") < more.rindex("for j in range(19)")
+    assert more.index("for k in range(16, 20)") < more.rindex("for j in range(19)")
     few = kernels(lambda a, b: a @ b, array(17, 20, dtype="int32"), array(20, 13, dtype="int32"))
     assert few.rindex("for j in range(13)") < few.rindex("for k in range(20)")  # of no vector, as sums of floats
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint64"])
+@pytest.mark.parametrize("terms", [1, 16, 25])
+def test_integer_products_of_many_columns_go_block_by_block(
+    terms: int, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine_model, "COLUMNS_TOGETHER", 16)
+    a, b = array(2, 5, terms, dtype=dtype), array(2, terms, 40, dtype=dtype, seed=1)
+    np.testing.assert_array_equal(functad.jit(jnp.matmul)(a, b), a @ b, strict=True)
+    if terms > 1:
+        text = kernels(jnp.matmul, a[0], b[0])
+        assert (
+            text.index("for j_block in range(3)")
+            < text.rindex("for i in range(")
+            < text.rindex("for j in range(j_count)")
+        )
 
 
 def test_more_than_few_terms_are_gathered_by_vectors() -> None:

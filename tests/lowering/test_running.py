@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cpu_program_tools import check_plain
 
 import functad
 import functad.numpy as jnp
@@ -91,6 +92,62 @@ def test_in_the_memory_of_a_donated_argument(shape: tuple[int, ...], axis: int) 
     assert "input" in str(f.lower(x).memory_plan)
 
 
+# --- rows in blocks -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", RUNNING)
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int64", "float16", "float64"])
+def test_rows_of_several_blocks(name: str, dtype: str) -> None:
+    x = np.random.default_rng(0).integers(0 if dtype[0] == "u" else -2, 3, (3, 2 * machine_model.RUNNING_BLOCK + 21))
+    x[:, ::3] = 1
+    x = np.where(x == 0, 1, x).astype(dtype)
+
+    def f(x: Any, reverse: bool) -> Any:  # straight from memory to memory, and computed before and after
+        return RUNNING[name](x, axis=1, reverse=reverse), RUNNING[name](x + x[0, 0], axis=1, reverse=reverse) * x
+
+    for reverse in (False, True):
+        for found, plain in zip(functad.jit(f, static_argnums=1)(x, reverse), f(jnp.asarray(x), reverse)):
+            np.testing.assert_array_equal(found, np.asarray(plain), strict=True)
+
+
+def test_the_text_of_blocks() -> None:
+    x = array(4, 600, dtype="int32")
+    text = str(functad.jit(lambda x: lax.cummax(x, 1)).lower(x).kernels)
+    assert "running_max(input_a, 600*i + 256*j_block, out_b, 600*i + 256*j_block, j_count, " in text
+    assert "room_" not in text
+    text = str(functad.jit(lambda x: jnp.cumsum(x * 2, 1) + x).lower(x).kernels)
+    assert "= room_i32()" in text and text.count("for j_in_block in range(j_count):") == 2
+
+
+def test_blocks_as_plain_python() -> None:
+    x = array(2, 300, dtype="int32")
+    program = functad.make_jaxpr(lambda x: (jnp.cumsum(x, 1) * 2, jnp.cumprod(x, 1), lax.cummin(x * 3, 1)))(x)
+    assert "running_min(" in str(check_plain(program, [x], [False]).kernels)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_products_that_overflow_on_their_way_do_so_in_their_order(dtype: str) -> None:
+    limits = jnp.finfo(dtype)
+    huge, tiny = float(limits.max) / 2, float(limits.smallest_subnormal)
+    # To multiply neighbours first would give other results: numbers for infinities and zeros, or the other way round.
+    parts = [[huge, huge, tiny, tiny], [tiny, tiny, huge, huge], [tiny, huge, huge, huge], [1, huge, 0, 2]]
+    x = np.array([4 * p for p in parts] + [[2] * 4 + p + [0.5] * 8 for p in parts]).astype(dtype)
+    for reverse in (False, True):
+        found = functad.jit(lambda x, reverse=reverse: lax.cumprod(x, 1, reverse))(x)
+        plain = lax.cumprod(jnp.asarray(x), 1, reverse)
+        np.testing.assert_allclose(found, plain, rtol=1e-3 if dtype == "float16" else 1e-6)
+
+
+def test_what_is_computed_twice_is_no_function() -> None:
+    x = np.random.default_rng(0).normal(size=(5, 40)).astype(np.float32)
+
+    def f(x: Any) -> Any:
+        y = jnp.tanh(x)
+        return jnp.cumsum(y, 1) * y
+
+    np.testing.assert_allclose(functad.jit(f)(x), f(jnp.asarray(x)), rtol=1e-5, atol=1e-6)
+
+
 # --- what shares a kernel -----------------------------------------------------------------------------------
 
 
@@ -110,15 +167,17 @@ def test_what_vectors_do_faster_is_not_done_step_by_step() -> None:
     for run in (lambda x, a: jnp.cumsum(jnp.tanh(x), a), lambda x, a: jnp.tanh(jnp.cumsum(x, a))):
         for axis in (0, 1):
             assert kernels(lambda x, run=run, axis=axis: run(x, axis), x) == 2
-    for axis, count in ((0, 1), (1, 2)):
-        assert kernels(lambda x, axis=axis: jnp.cumsum((x * x - 1) * (x + 3) * x, axis), x) == count
+    for axis in (0, 1):
+        assert kernels(lambda x, axis=axis: jnp.cumsum((x * x - 1) * (x + 3) * x, axis), x) == 1
+    assert kernels(lambda x: jnp.cumsum((x * x - 1) * (x + 3) * x, 1), x[:3]) == 2  # too few rows
+    assert kernels(lambda x: jnp.cumsum((x * x - 1) * (x + 3) * x, 1), x[:, :15]) == 2  # no vector
     assert kernels(lambda x: jnp.cumsum((x * x - 1) * x, 0), x[:, :100]) == 2  # too few columns for threads to share
 
 
-def test_in_a_cache_rows_are_vectors_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine_model, "CARRIED_FROM_MEMORY", 10_000)
-    for rows, count in ((12, 3), (120, 1)):
-        assert kernels(lambda x: jnp.cumsum(x * 2, 1) + 1, array(rows, 90)) == count
+def test_in_a_cache_short_rows_are_vectors_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_model, "CARRIED_FROM_MEMORY", 1000)
+    for rows, columns, count in ((12, 9, 3), (120, 9, 1), (12, 90, 1)):
+        assert kernels(lambda x: jnp.cumsum(x * 2, 1) + 1, array(rows, columns)) == count
 
 
 def test_running_values_of_one_direction_share_a_kernel() -> None:

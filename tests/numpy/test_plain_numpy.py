@@ -107,6 +107,20 @@ def write_slice(x):
     return out
 
 
+def write_after_a_colon(x):
+    out = np.zeros(3)
+    # fmt: off
+    for i in range(3): out[i] = x[i]  # noqa: E701
+    # fmt: on
+    return out
+
+
+def add_to_one(x):
+    out = np.zeros(3)
+    out[0] += x[0]
+    return out
+
+
 def sine(x):
     return math.sin(x[0])
 
@@ -134,6 +148,8 @@ def to_number(x):
 REFUSED = [
     (write, "functad.numpy.zeros(3).at[0].set(x)"),
     (write_slice, "functad.numpy.zeros(3).at[0].set(x)"),
+    (write_after_a_colon, "functad.numpy.zeros(3).at[0].set(x)"),
+    (add_to_one, "functad.numpy.zeros(3).at[0].set(x)"),
     (sine, "y = numpy.sin(x)"),
     (listed, "a = functad.numpy.array([x, y])"),
     (reduced_list, "numpy.sum(numpy.stack([x, y]))"),
@@ -152,6 +168,7 @@ def test_what_numpys_type_cannot_do_is_answered_in_the_last_words(function, inst
     last = printed[printed.rindex("functad.errors.") :]
     assert instead in last and f"({function.__name__})" in last
     assert f"in {function.__name__}" in printed  # the traceback shows the line
+    assert "stop_gradient" not in last.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

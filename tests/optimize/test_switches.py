@@ -20,6 +20,7 @@ M = X.reshape(3, 4)
 LONG = np.linspace(0, 1, 200_000, dtype=np.float32)
 ROWS = np.linspace(-1, 1, 40 * 64, dtype=np.float32).reshape(40, 64)
 POINTS = np.linspace(-1, 1, 20 * 3, dtype=np.float32).reshape(20, 3)
+PLACES = np.arange(40_000) % 97
 WEIGHTS = np.linspace(-1, 1, 64 * 64, dtype=np.float32).reshape(64, 64)
 
 
@@ -146,16 +147,50 @@ EXAMPLES: dict[str, Example] = {
     "nests: short rows written out": Example(lambda p, x: p * x[:3] + x[3], (POINTS, X)),
     "nests: rows instead of columns": Example(lambda a, b: a @ b, (np.int32(ROWS * 9), np.int32(WEIGHTS * 9))),
     "fusion: rows and columns in one nest": Example(lambda x: (x.sum(0), x.sum(1)), (np.tile(ROWS, (30, 1)),)),
+    "fusion: values computed anew": Example(lambda x: (y := x * 2 + 1) / jnp.sum(y), (np.tile(LONG, 2),)),
+    "fusion: sums within products": Example(lambda w, x: w - x.T @ x, (WEIGHTS, ROWS), donate=0),
+    "fusion: scalings within products": Example(lambda x: 0.1 * (x.T @ x), (ROWS,)),
+    "fusion: composites taken apart": Example(lambda x: jnp.argmax(x * 2, 1), (ROWS,)),
+    "fusion: units over the same rows": Example(
+        lambda x, y, w: (a := jnp.tanh(x @ w), b := jnp.tanh(y @ w), a @ w, b @ w)[2:],
+        (np.tile(ROWS, (4, 1)), np.tile(ROWS, (5, 1)), WEIGHTS),
+    ),
+    "fusion: sums by columns last": Example(
+        lambda x: ((y := x / jnp.exp(x).sum(1, keepdims=True)).sum(0), jnp.tanh(y - y.max(1, keepdims=True))),
+        (np.tile(ROWS, (30, 1)),),
+    ),
+    "nests: loops merged": Example(lambda m: jnp.tanh(m) * 2, (M,)),
+    "nests: loops parted": Example(lambda x: jnp.tile(x, 50) * 2, (ROWS[0],)),
+    "nests: updates shared by threads": Example(lambda x, i: jnp.zeros(97).at[i].add(x), (LONG[:40_000], PLACES)),
+    "nests: extrema as integers": Example(lambda x: x.max(1), (ROWS,)),
+    "nests: carried columns in registers": Example(lambda p: jnp.cumsum(p, 0), (POINTS,)),
+    "nests: reading before an update": Example(
+        lambda x, i: jnp.zeros(97).at[i].add(jnp.sin(x)), (LONG[:1000], PLACES[:1000])
+    ),
     "nests: reductions in memory order": Example(lambda x: jnp.transpose(x).sum(1), (np.tile(ROWS, (4, 1)),)),
     "nests: split reductions": Example(lambda x: (x * 2).sum(), (LONG,)),
     "kernels: squares of rows and columns": Example(
         lambda m: jnp.transpose(m) * 2 + 1, (np.tile(ROWS, (10, 10)),)
     ),
     "kernels: ranges of few steps": Example(jnp.tanh, (X,)),
+    "kernels: numbers apart": Example(lambda x: (jnp.cumsum(x[:3000]), jnp.cumsum(x[:2000])), (LONG,)),
+    "kernels: steps that are known to come": Example(
+        lambda x, n: lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, jnp.sin(c[1])), (0, x))[1],
+        (np.float32(1), np.int32(100)),
+    ),
     "kernels: small products": Example(
         lambda a, b: lax.fori_loop(0, 50, lambda i, c: 0.1 * (a @ c) + b, b), (M[:3, :3] * 1j, M[:3, :3] + 0j)
     ),
     "kernels: loops of small steps": Example(_small_program, (np.float32(0.5),)),
+    "blocks: kernels over the same rows": Example(
+        lambda x, w: jnp.tanh(x @ w) @ w, (np.tile(ROWS, (10, 1)), WEIGHTS)
+    ),
+    "products: operands packed once": Example(
+        lambda x, w: ((y := x[:, ::2]) @ w[:32], y @ w[32:]), (ROWS, WEIGHTS)
+    ),
+    "products: order of summed axes": Example(
+        lambda a, b: lax.dot_general(a, b, (((2, 1), (1, 0)), ((), ()))), (PARTS, PARTS[:8].transpose(0, 2, 1))
+    ),
     "products: plain weights": Example(
         lambda w, x, y: (x @ w.T, y @ w.T), (WEIGHTS, np.tile(ROWS, (10, 1)), np.tile(ROWS, (10, 1)) + 1)
     ),

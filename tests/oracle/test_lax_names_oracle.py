@@ -195,3 +195,26 @@ def test_implicit_derivatives():
 
     _check(solution, matrix, _normal(3))
     _check(root, np.float32([0.5, 2, 9]))
+
+
+@pytest.mark.parametrize("dtype, shape", [("uint8", (3, 5)), ("uint16", (3, 4)), ("uint32", ()), ("uint64", (3, 3))])
+@pytest.mark.parametrize("algorithm", [0, 1, 2])
+def test_bits_from_a_state(algorithm, dtype, shape):
+    state = np.uint32([7, 2**31, 2**32 - 2, 5])
+    with jax.enable_x64(dtype == "uint64"):
+        found = functad.lax.rng_bit_generator(state, shape, dtype, algorithm)
+        wanted = jax.lax.rng_bit_generator(state, shape, dtype, jax.lax.RandomAlgorithm(algorithm))
+    for f, w in zip(found, wanted):
+        np.testing.assert_array_equal(np.asarray(f), np.asarray(w))
+        assert f.dtype == w.dtype
+
+
+@pytest.mark.parametrize("options", [{}, {"dynamic_shape": (5, 3)}, {"max_iterations": 2}])
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+def test_qdwh(dtype, options):
+    random = np.random.default_rng(0)
+    a = random.normal(size=(6, 4)) + (1j * random.normal(size=(6, 4)) if dtype == np.complex64 else 0)
+    found, wanted = (lib.lax.linalg.qdwh(a.astype(dtype), **options) for lib in (functad, jax))
+    for f, w in zip(found, wanted):
+        np.testing.assert_allclose(np.asarray(f), np.asarray(w), atol=1e-5)
+        assert f.dtype == w.dtype

@@ -1,9 +1,10 @@
-"""What tests trace and optimise is printed and read again: of all Programs those with an equation of a new kind.
+"""Programs that tests trace are printed and read again, one of each structure; of others each kind of equation.
 
-A plugin of pytest, which `conftest.py` loads. A kind is an operation with the types of its operands, its results and
-its parameters' values; `--every-program` leaves out none that prints differently, and takes twice as long. Programs are
-printed at once, for tests look at how long they live, and read after the test. Examples of docstrings run as a user's,
-and each equation of theirs must have one of their lines.
+A plugin of pytest, which `conftest.py` loads. A structure is what a Program is up to names, shapes and numbers: which
+operation reads which results, with the types of all of them and of its parameters' values. Of what passes of the
+optimiser make, and of long Programs, those with a new kind of equation are taken; `--every-program` leaves out none
+that prints differently. Programs are printed at once, for tests look at how long they live, and read after the test.
+Examples of docstrings run as a user's, and each equation of theirs must have one of their lines.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from functad.array import ArrayImpl, DonatedArray
 from functad.ir import Aval, Eqn, Literal, Program, memoised, registry, subprograms
 from functad.observing import Observer, watching
 
+SHORT = 100  # how many equations Programs have at most of which one of each structure is read
 MOST_EQUATIONS = 300  # larger Programs have no other kinds of equations
 MOST_NUMBERS = 1000  # of constants that are written
 
@@ -30,11 +32,12 @@ class Printed(NamedTuple):
 
 
 class RoundTrips(Observer):
-    """Prints Programs of a structure that no other had; `read` reads them."""
+    """Prints Programs that are new; `read` reads them."""
 
     def __init__(self) -> None:
         self.every = False
         self.structures: set[int] = set()
+        self.kinds: set[int] = set()
         self.texts: set[int] = set()  # hashes of what has been printed, of every Program
         self.waiting: list[Printed] = []
         self.count = 0
@@ -42,22 +45,27 @@ class RoundTrips(Observer):
         self.without_line: list[Eqn] = []
 
     def traced(self, program: Program, variables: Any) -> None:
-        self.note(program, {})
+        self.note(program)
 
     def passed(self, name: str, reason: str, before: Program, after: Program) -> None:
         if after is not before:
-            self.note(after, structure_of(before).kinds)
+            self.note(after, before)
 
-    def note(self, program: Program, known: Mapping[int, int]) -> None:
-        """Print a Program, if its structure is new. known: the kinds of equations that it may have."""
+    def note(self, program: Program, before: Program | None = None) -> None:
+        """Print a Program that is new. before: what a pass made it of."""
         if self.file:
             self.without_line += [eqn for eqn in program.eqns if not has_line(eqn, self.file)]
-        structure = structure_of(program, known).whole
-        if not self.every and structure in self.structures:
+        if not self.every and len(program.eqns) > MOST_EQUATIONS:
             return
-        self.structures.add(structure)
-        if not all(map(are_functads, program.eqns)):
+        structure = structure_of(program, before)
+        if before is None and structure.equations <= SHORT:
+            is_new = structure.whole not in self.structures
+        else:
+            is_new = not self.kinds.issuperset(structure.kinds.values())
+        if not (self.every or is_new) or not all(map(are_functads, program.eqns)):
             return
+        self.structures.add(structure.whole)
+        self.kinds.update(structure.kinds.values())
         text = str(program)
         if self.every and hash(text) in self.texts:
             return
@@ -93,11 +101,16 @@ class Structure(NamedTuple):
     whole: int
     kinds: Mapping[int, int]  # of each equation, by its identity
     within: tuple[Program, ...]  # the Programs in its parameters, and in theirs, in their order
+    equations: int  # how many there are, with those of Programs within
 
 
-def structure_of(program: Program, known: Mapping[int, int] = {}) -> Structure:
-    """The structure of a Program, kept as long as it lives. known: kinds of equations that it may have."""
-    return memoised(program, ("structure",), lambda: _structure_of(program, known))
+def structure_of(program: Program, before: Program | None = None) -> Structure:
+    """The structure of a Program, kept as long as it lives. before: what a pass made it of."""
+    kept = before.cache.get(_KEPT) if before is not None else None
+    return memoised(program, _KEPT, lambda: _structure_of(program, kept.kinds if kept else {}))
+
+
+_KEPT = ("structure",)
 
 
 def _structure_of(program: Program, known: Mapping[int, int]) -> Structure:
@@ -119,7 +132,8 @@ def _structure_of(program: Program, known: Mapping[int, int]) -> Structure:
     parts += [numbers.get(atom, -1) for atom in program.outvars]
     order: dict[int, int] = {}  # which of those within are one
     parts += [order.setdefault(id(inner), len(order)) for inner in within]
-    return Structure(hash(tuple(parts)), kinds, tuple(within))
+    count = len(program.eqns) + sum(len(inner.eqns) for inner in within)
+    return Structure(hash(tuple(parts)), kinds, tuple(within), count)
 
 
 def kind_of(eqn: Eqn) -> int:
@@ -179,4 +193,6 @@ def _programs_can_be_read_again(request: pytest.FixtureRequest) -> Iterator[None
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    terminalreporter.write_line(f"{ROUND_TRIPS.count:,} Programs were printed and read again, one of each structure")
+    structures, kinds = len(ROUND_TRIPS.structures), len(ROUND_TRIPS.kinds)
+    what = f"{structures:,} structures, with {kinds:,} kinds of equations"
+    terminalreporter.write_line(f"{ROUND_TRIPS.count:,} Programs of {what}, were printed and read again")

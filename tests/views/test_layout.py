@@ -66,6 +66,12 @@ def test_crossings_that_can_be_avoided_are():
     assert layered([(20, 10)] * 4, [(0, 2), (0, 3), (1, 2), (1, 3)]).crossings == 1
 
 
+def test_what_no_edge_joins_lies_side_by_side():
+    made = layered([(40, 10)] * 9, [(0, 1), (0, 2), (1, 5), (2, 3), (2, 4), (2, 6), (7, 8)])
+    beside = [(made.boxes[k], made.boxes[7 + made.ranks[k]]) for k in (0, 1, 2)]  # of the layers of 7 and 8
+    assert min(apart[0] - box[0] - 40 for box, apart in beside) == pytest.approx(SPACE)
+
+
 def test_a_chain_is_straight():
     made = layered([(60, 20), (20, 20), (90, 20)], [(0, 1), (1, 2)])
     assert len({round(box[0] + box[2] / 2, 3) for box in made.boxes}) == 1

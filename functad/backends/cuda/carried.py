@@ -1,6 +1,6 @@
 """A value carried along a long loop, by many blocks, in one pass: each part goes on from the totals of those before.
 
-Knows nests and text, as `emit` does. A block leaves the total of its part in memory, with a mark that it lies there, and
+Knows nests and text, as `emit` does. A block leaves the total of its part in memory, and a mark that it lies there, and
 waits for those of earlier parts (as in Merrill & Garland, Single-pass parallel prefix scan with decoupled look-back,
 2016). Blocks take parts in the order in which they begin, so that nobody waits for a part that no block has. Totals are
 combined in an order that does not depend on who comes first: those of a group of parts become one.
@@ -9,6 +9,7 @@ combined in an order that does not depend on who comes first: those of a group o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,15 +35,27 @@ def emit_parted(nest: Nest, name: str, threads: int) -> tuple[CudaKernel, CudaKe
         return None
     (c,) = nest.carries
     assert nest.carried is not None
-    parts = -(-nest.carried.extent // (machine_model.CUDA_CARRIED_ITEMS * threads))
-    if parts < 2 or kind_of(c.dtype) not in "iufc":
+    room = (machine_model.CUDA_SHARED_BYTES - 8) // (max(c.dtype.itemsize, 4) * threads) - 1
+    items = min(machine_model.CUDA_CARRIED_ITEMS, room)
+    parts = -(-nest.carried.extent // (max(items, 1) * threads))
+    if parts < 2 or items < 1 or kind_of(c.dtype) not in "iufc":
         return None
     groups = -(-parts // threads)
     places = mapping.work * (parts + groups)
     marks = new_buffer(f"marks_{name}", (1 + places,), np.dtype(np.int32))
     kept = np.dtype(np.float32) if is_narrow_float(c.dtype) else c.dtype
     totals = new_buffer(f"totals_{name}", (places,), kept)
-    return clearing(marks), _PartedEmitter(nest, mapping, threads, parts, groups, marks, totals).parted()
+    cut = _CarriedParts(items, items * threads, parts, groups)
+    return clearing(marks), _PartedEmitter(nest, mapping, cut, marks, totals).parted()
+
+
+class _CarriedParts(NamedTuple):
+    """How a loop is cut. items: steps of a thread. steps: of a part. parts: of a loop. groups: of parts."""
+
+    items: int
+    steps: int
+    parts: int
+    groups: int
 
 
 def clearing(buffer: Buffer) -> CudaKernel:
@@ -52,16 +65,12 @@ def clearing(buffer: Buffer) -> CudaKernel:
 
 
 class _PartedEmitter(CudaEmitter):
-    def __init__(
-        self, nest: Nest, mapping: LoopMapping, threads: int, parts: int, groups: int, marks: Buffer, totals: Buffer
-    ) -> None:
+    def __init__(self, nest: Nest, mapping: LoopMapping, cut: _CarriedParts, marks: Buffer, totals: Buffer) -> None:
         taken = {name for s in nest.statements for name in names_of(s)} | {s.name for s in nest.loops}
         taken |= {*nest.constants, *_OWN_NAMES}
-        self.items = machine_model.CUDA_CARRIED_ITEMS
-        self.steps = self.items * threads
-        self.groups = groups
-        self.part = Symbol(fresh("part", taken), 0, parts - 1)
-        block = (*mapping.block, MappedLoop(self.part.name, parts))
+        self.cut = cut
+        self.part = Symbol(fresh("part", taken), 0, cut.parts - 1)
+        block = (*mapping.block, MappedLoop(self.part.name, cut.parts))
         super().__init__(nest, LoopMapping(block=block, thread=mapping.thread), {}, (self.part,))
         taken |= {parameter for parameter, _, _ in self.parameters.values()}
         self.marks, self.totals = fresh("marks", taken), fresh("totals", taken)
@@ -76,14 +85,15 @@ class _PartedEmitter(CudaEmitter):
     def parted(self) -> CudaKernel:
         self._constants()
         self._share(0, [self.carry])
-        self._line(0, f"{self.kept} = cuda.shared.array({self.steps}, {self._shared_type(self.carry)})")
+        self._line(0, f"{self.kept} = cuda.shared.array({self.cut.steps}, {self._shared_type(self.carry)})")
         self._line(0, "ticket = cuda.shared.array(1, int32)")
         self._line(0, "thread = cuda.threadIdx.x")
         self._take_part(0)
         self._line(0, f"while point < {self.mapping.work}:")
         self._places(1, "point", self.outer)
         self._statements(PRE, 0, 1)
-        self._line(1, f"first = {self.steps} * {self.part.name}", f"count = min({self.steps}, {self.along.extent} - first)")
+        self._line(1, f"first = {self.cut.steps} * {self.part.name}")
+        self._line(1, f"count = min({self.cut.steps}, {self.along.extent} - first)")
         self._read()
         self._sum_up()
         self._look_back()
@@ -123,7 +133,8 @@ class _PartedEmitter(CudaEmitter):
 
     def _own_steps(self, total: str, then: Sequence[str] = ()) -> None:
         """Steps that lie side by side, of each thread as many."""
-        self._line(1, f"for at in range({self.items} * thread, min({self.items} * thread + {self.items}, count)):")
+        items = self.cut.items
+        self._line(1, f"for at in range({items} * thread, min({items} * thread + {items}, count)):")
         self._line(2, f"{total} = {carried_on(self.carry, total, f'{self.kept}[at]')}", *then)
 
     def _look_back(self) -> None:
@@ -135,9 +146,9 @@ class _PartedEmitter(CudaEmitter):
         self._wait(2, "point - within + thread")
         self._line(2, f"{self.before} = {self.totals}[point - within + thread]")
         self._gather(self.before)
-        if self.groups == 1:
+        if self.cut.groups == 1:
             return
-        groups = f"{work} + {self.groups} * (point // {self.part.high + 1})"
+        groups = f"{work} + {self.cut.groups} * (point // {self.cut.parts})"
         self._line(1, f"group = {part} // THREADS")
         self._leave(f"{groups} + group", carried_on(c, self.before, "total"), " and within == THREADS - 1")
         self._line(1, f"{self.earlier} = {start_of(c)}")

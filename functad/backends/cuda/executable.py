@@ -33,7 +33,7 @@ from functad.lowering.blocks import Instruction
 from functad.lowering.memory.buffers import Storage
 from functad.lowering.steps import ConvolutionStep, GemmStep
 
-MOST_BLOCKS = 2 if SIMULATED else machine_model.CUDA_MOST_BLOCKS
+BLOCKS_OF_CORE = 2 if SIMULATED else machine_model.CUDA_BLOCKS_OF_CORE
 
 CallValue = np.ndarray | DeviceMemory
 
@@ -149,19 +149,22 @@ class PlacedExecutable:
         return row
 
     def _launcher(self, kernels: Mapping[str, Kernel], instruction: Instruction) -> Launcher:
-        """A function of arrays' places that gives the launch of an instruction."""
-        step = instruction.step
+        """A function of arrays' places that gives the launch of an instruction: as many blocks as have work to do.
+
+        There are no more than the device's multiprocessors take, each several times over.
+        """
+        step, most = instruction.step, self._device.core_count * BLOCKS_OF_CORE
         if isinstance(step, GemmStep):
             if self._executable.by_library and takes(step.a.dtype) and self._device.driver.blas is not None:
                 return partial(library_product, step)
-            launcher: Any = product_launcher(_product(step.a.dtype), step, TILE, MOST_BLOCKS)
+            launcher: Any = product_launcher(_product(step.a.dtype), step, TILE, most)
             return launcher
         mapping = self._executable.generated.kernels[instruction.function].mapping
         blocks = mapping.work if mapping.by_block else -(-mapping.work // THREADS)
         kernel, threads = kernels[instruction.function], THREADS
         if isinstance(step, ConvolutionStep):
             kernel, threads = Kernel(kernel.name, kernel.function), TILE * TILE
-        return kernel[max(min(blocks, MOST_BLOCKS), 1), threads]
+        return kernel[max(min(blocks, most), 1), threads]
 
     # --- looking at it ----------------------------------------------------------------------------------
 

@@ -52,9 +52,7 @@ class CudaLowering(ShownKernels):
 
 def _machine() -> Machine:
     adds = config.cuda_atomics
-    return Machine(
-        machine_model.CUDA_PIECES, on_device=True, atomic=lambda kind, dtype: is_atomic(kind, dtype, adds)
-    )
+    return Machine(machine_model.CUDA_PIECES, on_device=True, atomic=lambda kind, dtype: is_atomic(kind, dtype, adds))
 
 
 def _blocks(items: Sequence[Instruction | ControlPlan]) -> list[Block | ControlPlan]:

@@ -101,7 +101,9 @@ def is_atomic(kind: str, dtype: np.dtype, adds_floats: bool) -> bool:
     """
     if dtype.itemsize not in (4, 8):
         return False
-    return kind in ("add", "min", "max") if kind_of(dtype) in "iu" else adds_floats and kind == "add" and kind_of(dtype) == "f"
+    if kind_of(dtype) == "f":
+        return adds_floats and kind == "add"
+    return kind_of(dtype) in "iu" and kind in ("add", "min", "max")
 
 
 def shared_bytes(nest: Nest, threads: int) -> int:

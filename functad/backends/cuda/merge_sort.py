@@ -1,8 +1,8 @@
 """Merge sorts on CUDA: blocks sort tiles in shared memory, then they merge runs, which are twice as long each time.
 
-Knows words of keys and positions, of which no two are equal; nothing of Programs. In a merge a block finds by itself what
-lies in its tile of the result, by binary search along a diagonal of the merge matrix (Green, McColl, Bader, GPU Merge
-Path, ICS 2012), so that all blocks have as much to do, down to the last merge of one row.
+Knows words of keys and positions, of which no two are equal; nothing of Programs. In a merge a block finds by itself
+what lies in its tile of the result, by binary search along a diagonal of the merge matrix (Green, McColl, Bader, GPU
+Merge Path, ICS 2012), so that all blocks have as much to do, down to the last merge of one row.
 """
 
 from __future__ import annotations

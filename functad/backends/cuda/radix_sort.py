@@ -1,8 +1,8 @@
 """Radix sorts on CUDA: all digits are counted at once, then elements are moved digit by digit, from the lowest one on.
 
-Knows words of keys and positions; nothing of Programs. In a pass a block sorts its tile by a digit in shared memory, and
-adds up, for each digit, how many elements with it there are in earlier tiles: of those it finds a total that another
-block has left, or the count of a tile (Adinets & Merrill, Onesweep, 2022). Whole numbers come to the same in any order.
+Knows words of keys and positions; nothing of Programs. In a pass a block sorts its tile by a digit in shared memory,
+and adds up, for each value of it, how many elements there are in earlier tiles: it finds a total that another block has
+left, or the count of a tile (Adinets & Merrill, Onesweep, 2022). Whole numbers come to the same in any order.
 """
 
 from __future__ import annotations

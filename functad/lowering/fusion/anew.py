@@ -34,13 +34,13 @@ def _of_unit(inlining: Inlining, unit: Unit, readers: dict[Var, list[Unit]]) -> 
     """What is computed anew of the values of a nest: all that it would store for other nests, or nothing."""
     own = _elementwise(inlining, unit)
     kept = {v for v in own if v in readers and inlining.is_read_at_points(v)}
-    if sum(map(_size, kept)) < machine_model.SMALLEST_ANEW:
+    written = sum(map(_size, kept))
+    if written < machine_model.SMALLEST_ANEW:
         return set()
     reading = list(dict.fromkeys(u for v in kept for u in readers[v]))
     if any(u.kind != "nest" for u in reading):
         return set()
     found, roots, _ = _sources(inlining, own, kept, unit.points)
-    written = sum(map(_size, kept))
     if sum(map(_size, roots)) > written:
         return set()
     saved, work = written, 0

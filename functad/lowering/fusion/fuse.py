@@ -6,11 +6,11 @@ the nests of its operands where every value that flows between them is used at t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from functad import machine_model
-from functad.ir import Eqn, Program, Var, has_effects
+from functad.ir import Atom, Eqn, Program, Var, has_effects
 from functad.lowering.fusion.anew import computed_anew
 from functad.lowering.fusion.inlining import Inlining, no_buffer, reads_across
 from functad.lowering.fusion.order import let_readers_go_first, ordered
@@ -110,7 +110,7 @@ class Fusion:
             pass
         elif isinstance(eqn.primitive.lower, tuple(_KINDS)) and not self.inlining.is_joined_in_nest(eqn):
             unit = self._new_unit(_KINDS[type(eqn.primitive.lower)], [i])
-            self._depend(unit, (a for a in eqn.invars if isinstance(a, Var)))
+            self._depend(unit, eqn.invars)
         else:
             self._place_in_nest(i)
 
@@ -123,7 +123,7 @@ class Fusion:
 
     def _act(self, unit: Unit, eqn: Eqn) -> None:
         """Note what a unit reads, and that it acts after all units before it that do."""
-        self._depend(unit, (a for a in eqn.invars if isinstance(a, Var)))
+        self._depend(unit, eqn.invars)
         last, self._last_to_act = self._last_to_act, unit
         if last is not None:
             unit.waits_for.add(last.number)
@@ -132,12 +132,12 @@ class Fusion:
     def _new_product(self, product: Product) -> None:
         unit = self._new_unit("product", list(product.members))
         unit.product = product
-        self._depend(unit, (a for a in (product.lhs, product.rhs, product.start) if isinstance(a, Var)))
+        self._depend(unit, product.operands())
 
-    def _depend(self, unit: Unit, variables: object) -> None:
+    def _depend(self, unit: Unit, atoms: Iterable[Atom]) -> None:
         """Note that a unit reads variables, following free moves to what lies in a buffer."""
-        for var in variables:  # type: ignore[attr-defined]
-            for root in self.inlining.roots(var):
+        for var in atoms:
+            for root in self.inlining.roots(var) if isinstance(var, Var) else ():
                 unit.reads.add(root)
                 owner = self.unit_of.get(root)
                 if owner is not None and owner is not unit:

@@ -6,13 +6,13 @@ its factors are at most 1: so no part of a sum of products overflows that did no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
 
 from functad.dtypes import finfo, kind_of
-from functad.ir import Atom, Eqn, Literal, Program, Var
+from functad.ir import Atom, Eqn, Literal, Program, Var, definitions
 from functad.lowering.nests.affine import Affine
 from functad.lowering_rules import Indexed
 from functad.primitives.arithmetic import add_p, mul_p, neg_p, sub_p
@@ -40,88 +40,93 @@ class Product:
         return [a for a in atoms if isinstance(a, Var)]
 
 
-def find_products(program: Program, uses: dict[Var, list[int]], outputs: set[Var]) -> dict[int, Product]:
-    """The products of a Program, by the position of their last equation. Later ones take in first."""
-    taken: set[int] = set()
-    producer = {v: e for e in program.eqns for v in e.outvars}
-    found: dict[int, Product] = {}
+def find_products(program: Program, uses: Mapping[Var, Sequence[int]], outputs: Set[Var]) -> dict[int, Product]:
+    """The products of a Program, by the position of their last equation. Later ones take in first.
 
-    def only_user(var: Var) -> int | None:
-        users = uses.get(var, [])
-        return users[0] if len(users) == 1 and var not in outputs and users[0] not in taken else None
-
-    for i in range(len(program.eqns) - 1, -1, -1):
-        eqn = program.eqns[i]
-        if eqn.primitive is not dot_general_p or not _is_blas(eqn):
-            continue
-        lhs, rhs = eqn.invars
-        product = Product([i], lhs, rhs, eqn.params["dimension_numbers"], eqn.outvars[0])
-        j = only_user(product.out)
-        while j is not None and (factor := _factor(program.eqns[j], product.out, product.alpha)) is not None:
-            product.alpha *= factor
-            product.members.append(j)
-            product.out = program.eqns[j].outvars[0]
-            j = only_user(product.out)
-        if j is not None:
-            _take_sum(product, program.eqns[j], j, producer)
-        taken.update(product.members)
-        found[product.members[-1]] = product
-    external = {*program.invars, *program.constvars}
-    by_result = {p.out: p for p in found.values()}
-    starts = {p.start for p in found.values() if isinstance(p.start, Var)}
-    for product in [p for p in found.values() if p.out not in starts]:  # the last ones of the sums
-        _distribute(product, found, by_result, program, uses, outputs, external)
-    return found
-
-
-def _distribute(
-    last: Product,
-    found: dict[int, Product],
-    by_result: dict[Var, Product],
-    program: Program,
-    uses: dict[Var, list[int]],
-    outputs: set[Var],
-    external: set[Var],
-) -> None:
-    """`p − c·(A₁B₁ + A₂B₂ + …)` becomes products that are added to `p` one by one: no sum, no pass to update `p`.
-
-    A sum of products followed by a scaling and the sum with an input: the scaling goes into every product.
+    uses: the positions of the equations that read each variable. outputs: the variables that are results.
     """
-    chain = [last]
-    while (start := chain[-1].start) is not None:
-        earlier = by_result.get(start) if isinstance(start, Var) else None
-        if earlier is None or not isinstance(start, Var) or chain[-1].start_factor != 1.0:
+    return _ProductFinder(program, uses, outputs).run()
+
+
+class _ProductFinder:
+    def __init__(self, program: Program, uses: Mapping[Var, Sequence[int]], outputs: Set[Var]) -> None:
+        self.eqns, self.uses, self.outputs = program.eqns, uses, outputs
+        self.external = {*program.invars, *program.constvars}
+        self.definitions = definitions(program)
+        self.found: dict[int, Product] = {}
+        self.taken: set[int] = set()
+
+    def run(self) -> dict[int, Product]:
+        for i in range(len(self.eqns) - 1, -1, -1):
+            eqn = self.eqns[i]
+            if eqn.primitive is dot_general_p and _is_blas(eqn):
+                lhs, rhs = eqn.invars
+                product = Product([i], lhs, rhs, eqn.params["dimension_numbers"], eqn.outvars[0])
+                self._take_in(product)
+                self.taken.update(product.members)
+                self.found[product.members[-1]] = product
+        by_result = {p.out: p for p in self.found.values()}
+        starts = {p.start for p in self.found.values() if isinstance(p.start, Var)}
+        for product in [p for p in self.found.values() if p.out not in starts]:  # the last ones of the sums
+            self._distribute(product, by_result)
+        return self.found
+
+    def _only_user(self, var: Var) -> int | None:
+        """The one equation that reads a variable, which is no result; None if there is none, or more."""
+        users = self.uses.get(var, [])
+        return users[0] if len(users) == 1 and var not in self.outputs else None
+
+    def _scaled(self, product: Product, factor: float) -> tuple[list[int], float, Var]:
+        """The scalings, one behind the other, that follow a product scaled so far; what all come to; their result."""
+        members: list[int] = []
+        var = product.out
+        while (j := self._only_user(var)) is not None and j not in self.taken:
+            more = _factor(self.eqns[j], var, factor)
+            if more is None:
+                break
+            factor *= more
+            members.append(j)
+            (var,) = self.eqns[j].outvars
+        return members, factor, var
+
+    def _take_in(self, product: Product) -> None:
+        """Let a product take in the scalings that follow, and a sum behind them."""
+        members, product.alpha, product.out = self._scaled(product, product.alpha)
+        product.members += members
+        j = self._only_user(product.out)
+        if j is not None and j not in self.taken:
+            _take_sum(product, self.eqns[j], j, self.definitions)
+
+    def _distribute(self, last: Product, by_result: dict[Var, Product]) -> None:
+        """`p − c·(A₁B₁ + A₂B₂ + …)` becomes products that are added to `p` one by one: no sum, no pass to update `p`.
+
+        A sum of products followed by a scaling and the sum with an input: the scaling goes into every product.
+        """
+        chain = [last]
+        while (start := chain[-1].start) is not None:
+            earlier = by_result.get(start) if isinstance(start, Var) else None
+            if earlier is None or not isinstance(start, Var) or chain[-1].start_factor != 1.0:
+                return
+            if self._only_user(start) is None:
+                return
+            chain.append(earlier)
+        members, factor, var = self._scaled(last, 1.0)
+        j = self._only_user(var)
+        if j is None:
             return
-        if start in outputs or len(uses[start]) != 1:
+        total = Product([], last.lhs, last.rhs, last.dimension_numbers, var)
+        _take_sum(total, self.eqns[j], j, {})
+        if total.start not in self.external or total.start_factor != 1.0 or (len(chain) == 1 and not members):
             return
-        chain.append(earlier)
-    users = uses.get(last.out, [])
-    factor = 1.0
-    members: list[int] = []
-    var = last.out
-    while len(users) == 1 and var not in outputs and (f := _factor(program.eqns[users[0]], var, factor)) is not None:
-        factor *= f
-        members.append(users[0])
-        (var,) = program.eqns[users[0]].outvars
-        users = uses.get(var, [])
-    if len(users) != 1 or var in outputs:
-        return
-    total = Product([], last.lhs, last.rhs, last.dimension_numbers, var)
-    _take_sum(total, program.eqns[users[0]], users[0], {})
-    if total.start not in external or total.start_factor != 1.0 or (len(chain) == 1 and not members):
-        return
-    if not all(_can_scale(factor, p.alpha, var.aval.dtype) for p in chain):
-        return
-    first = chain[-1]
-    first.start, first.start_factor = total.start, 1.0
-    for product in chain:
-        product.alpha *= factor * total.alpha
-    del found[last.members[-1]]
-    last.members += [*members, *total.members]
-    del by_result[last.out]
-    last.out = total.out
-    by_result[last.out] = last
-    found[last.members[-1]] = last
+        if not all(_can_scale(factor, p.alpha, var.aval.dtype) for p in chain):
+            return
+        chain[-1].start, chain[-1].start_factor = total.start, 1.0
+        for product in chain:
+            product.alpha *= factor * total.alpha
+        del self.found[last.members[-1]], by_result[last.out]
+        last.members += [*members, *total.members]
+        last.out = total.out
+        self.found[last.members[-1]] = by_result[last.out] = last
 
 
 def _is_blas(eqn: Eqn) -> bool:
@@ -158,14 +163,14 @@ def _can_scale(factor: float, so_far: float, dtype: np.dtype) -> bool:
     return bool(abs(factor) <= 1.0 and finfo(dtype).tiny <= abs(factor * so_far))
 
 
-def _take_sum(product: Product, eqn: Eqn, position: int, producer: dict[Var, Eqn]) -> None:
+def _take_sum(product: Product, eqn: Eqn, position: int, known: Mapping[Atom, Eqn]) -> None:
     if eqn.primitive not in (add_p, add_any_p, sub_p):
         return
     is_first = eqn.invars[0] is product.out
     other = eqn.invars[1] if is_first else eqn.invars[0]
     if not isinstance(other, Var) or other is product.out or other.aval.shape != product.out.aval.shape:
         return
-    origin = producer.get(other)
+    origin = known.get(other)
     if origin is not None and isinstance(origin.primitive.lower, Indexed):
         return  # a bias, say: adding it belongs with what follows
     product.start, product.start_factor = other, 1.0

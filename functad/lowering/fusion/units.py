@@ -60,7 +60,7 @@ class Unit:
 
     @property
     def runs_in_vectors(self) -> bool:
-        """Of a nest that carries values: whether rows, or columns side by side, fill vectors, and threads share them."""
+        """Of a nest that carries values: whether rows, or columns, fill vectors, and there are parts for threads."""
         assert self.direction is not None
         rows, columns = math.prod(self.shape[: self.direction.axis]), math.prod(self.shape[self.direction.axis + 1 :])
         if columns == 1:

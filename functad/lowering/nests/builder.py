@@ -323,7 +323,7 @@ class Context:
         """The element of operand k at a row-major position."""
         return self.read(k, delinear(position, self.avals[k].shape))
 
-    def let(self, text: str, dtype: Any = None) -> str:
+    def let(self, text: str) -> str:
         """A name for the value of an expression."""
         builder = self._builder
         name = builder._fresh(f"{_identifier(self._eqn.primitive.name)}_step")

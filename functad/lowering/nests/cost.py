@@ -5,21 +5,12 @@ Knows nests as data; no target, so no times.
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from functad.lowering.nests.nest import Let, Nest
-
-_CALL = re.compile(
-    r"\b(exp|exp2|expm1|log|log2|log10|log1p|logaddexp2?|tanh|sinh|cosh|tan|sin|cos|pow|erf|erfc|logistic|a\w+h?|cbrt)\("
-)
+from functad.primitives.cost import functions_in
 
 FUNCTION_WEIGHT = 10  # operations that a function such as `exp` counts as
-
-
-def functions_in(text: str) -> int:
-    """How many functions such as `exp` an expression calls."""
-    return len(_CALL.findall(text))
 
 
 class Work(NamedTuple):
@@ -35,10 +26,15 @@ class Work(NamedTuple):
     one_by_one: bool
 
 
+def calls_in(s: Let) -> int:
+    """How many functions such as `exp` a statement calls."""
+    return 0 if s.eqn is None else functions_in(s.eqn)
+
+
 def work_of(nest: Nest) -> Work:
     """The work of a nest if nothing that it reads were in a cache."""
     lets = [s for s in nest.statements if isinstance(s, Let)]
-    calls = sum(functions_in(s.text) for s in lets)
+    calls = sum(map(calls_in, lets))
     simple = len(lets) + len(nest.accumulators) + len(nest.carries)
     nbytes, scattered = 0.0, nest.update.buffer if nest.update is not None else None
     for buffer, offset, _ in nest.accesses():

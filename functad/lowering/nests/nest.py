@@ -152,6 +152,20 @@ class Owners(NamedTuple):
     shares: int
 
 
+class Segments(NamedTuple):
+    """The updates of a nest in the order of the places that they go to: those of one place lie side by side.
+
+    For each step of the nest's first loop, of which there are as many as updates: `rows` has the number of the place,
+    `updates` which update it is, called `name` in the nest. Numbers from `end` on are no places. The step at which the
+    updates of a place begin does all of them.
+    """
+
+    rows: Buffer
+    updates: Buffer
+    name: str
+    end: int
+
+
 class CarriedAxis(NamedTuple):
     """The axis of a domain along which values are carried, and whether from its end."""
 
@@ -175,6 +189,7 @@ class Nest:
     ordered: the loops whose steps must run in their order, as updates of several may meet at one place. Such a nest has
     one update and no other stores.
     owners: if threads shall share such a nest by what they write to, each looking at all updates.
+    segments: if such a nest's updates have been sorted by what they write to.
     constants: numbers that the nest is given under names, so that nests which differ in them alone have one text.
     """
 
@@ -188,6 +203,7 @@ class Nest:
     carried: Symbol | None = None
     ordered: set[Symbol] = field(default_factory=set)
     owners: Owners | None = None
+    segments: Segments | None = None
     across: list[Accumulator] = field(default_factory=list)
 
     @property
@@ -217,6 +233,8 @@ class Nest:
         """Every buffer with the position at which it is accessed, and whether it is written."""
         loads = [(s.buffer, s.offset, False) for s in self.statements if isinstance(s, Load)]
         loads += [(s.buffer, s.offset, False) for s in self.stores if isinstance(s, Update)]  # some elements stay
+        if self.segments is not None:
+            loads += [(buffer, Affine(0), False) for buffer in (self.segments.rows, self.segments.updates)]
         return loads + [(s.buffer, s.offset, True) for s in self.stores]
 
     def drop_unused(self) -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from functad.lowering.nests.affine import Affine, Symbol
-from functad.lowering.nests.cost import functions_in
+from functad.lowering.nests.cost import calls_in
 from functad.lowering.nests.nest import Carried, Let, Load, Nest, Statement, Store, names_of, uses_of
 
 
-class Chain(NamedTuple):
+class RowCarry(NamedTuple):
     """What is carried at the end of a phase.
 
     source: where its values lie, side by side, if they are not computed. target: where it is stored, if that is all.
@@ -27,7 +27,7 @@ class Phase(NamedTuple):
     """The statements of a loop over a block, what its end carries along, and its stores."""
 
     statements: list[Statement]
-    chains: list[Chain]
+    chains: list[RowCarry]
     stores: list[Store]
 
 
@@ -41,7 +41,7 @@ def phases_of(nest: Nest, along: Symbol, moving: set[str]) -> list[Phase] | None
         level = max((levels.get(name, 0) for name in uses_of(s)), default=0)
         levels.update(dict.fromkeys(names_of(s), level + isinstance(s, Carried)))
     last = max(levels[c.name] for c in nest.carries)
-    chains = {c: Chain(c, _source(nest, c, along), _target(nest, c, along)) for c in nest.carries}
+    chains = {c: RowCarry(c, _source(nest, c, along), _target(nest, c, along)) for c in nest.carries}
     placed = [chain.target for chain in chains.values()]
     found, called = [], set[Statement]()
     for level in range(last + 1):
@@ -54,7 +54,7 @@ def phases_of(nest: Nest, along: Symbol, moving: set[str]) -> list[Phase] | None
             if not moving.isdisjoint(names_of(s)) and not needed.isdisjoint(names_of(s)):
                 statements.insert(0, s)
                 needed.update(() if isinstance(s, Carried) else uses_of(s))  # what has been carried lies in memory
-        functions = {s for s in statements if isinstance(s, Let) and functions_in(s.text)}
+        functions = {s for s in statements if isinstance(s, Let) and calls_in(s)}
         if functions & called:
             return None
         called |= functions

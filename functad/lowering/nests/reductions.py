@@ -105,7 +105,7 @@ class _Unrolling:
         self._nest, self._inner = nest, inner
         self._statements: list[Statement] = []
         self._stores: list[Store] = []
-        self._moving = _names_that_change(nest, inner)
+        self._moving = names_that_change(nest, inner)
         self._taken = names_in_nest(nest)
 
     def nest(self) -> Nest:
@@ -175,7 +175,7 @@ def columns_written_out(nest: Nest) -> Nest:
     if not columns or math.prod(s.extent for s in columns) >= machine_model.FEWEST_COLUMNS:
         return nest
     taken, statements, stores = names_in_nest(nest), list[Statement](), list[Store]()
-    moving = _names_that_change(nest, columns)
+    moving = names_that_change(nest, columns)
     for k, place in enumerate(product(*(range(s.extent) for s in columns))):
         names = {name: fresh(f"{name}_{k}", taken) for name in sorted(moving)}
         at: dict[Symbol, Affine] = dict(zip(columns, map(Affine, place)))
@@ -186,7 +186,7 @@ def columns_written_out(nest: Nest) -> Nest:
     return replace(nest, loops=loops, reduced=[False] * len(loops), statements=statements, stores=stores)
 
 
-def _names_that_change(nest: Nest, inner: list[Symbol]) -> set[str]:
+def names_that_change(nest: Nest, inner: list[Symbol]) -> set[str]:
     """What differs from point to point of some loops; what is carried along belongs to its point."""
     found = {s.name for s in inner}
     for s in nest.statements:

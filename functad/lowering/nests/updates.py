@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from functad import machine_model
 from functad.dtypes import kind_of
 from functad.lowering.memory.buffers import Buffer, new_buffer
-from functad.lowering.nests.affine import Affine, Symbol, loop
+from functad.lowering.nests.affine import Affine, Symbol, data, delinear, linear, loop
 from functad.lowering.nests.nest import (
     PRE,
     IndexLet,
@@ -22,9 +23,11 @@ from functad.lowering.nests.nest import (
     Load,
     Nest,
     Owners,
+    Segments,
     Statement,
     Store,
     Update,
+    fresh,
     literal_text,
     moved,
     names_of,
@@ -32,8 +35,8 @@ from functad.lowering.nests.nest import (
 from functad.lowering.nests.split import cut
 from functad.primitives.loops.text import cast, combined
 
-
 AtomicUpdates = Callable[[str, np.dtype], bool]
+"""Which updates, by kind and dtype, several threads may do at one place at a time."""
 
 
 def shared_updates(
@@ -89,6 +92,92 @@ def _owned(nest: Nest, update: Update, owners: int, row: int, apart: int) -> Nes
     statements: list[Statement] = [*nest.statements]
     statements[at:at] = [IndexLet("row_of_result", first // row, PRE), owner]
     return replace(nest, statements=statements, owners=Owners("owner", owners))
+
+
+# --- sorted by what they write to --------------------------------------------------------------------------
+
+
+class SortedUpdates(NamedTuple):
+    """Nests that do the same as one: `numbers` writes of each update to which row of the result it goes, into `rows`.
+
+    Then these are sorted, into `segments.rows`, with the places where they were, and `sums` does the updates.
+    """
+
+    numbers: Nest
+    rows: Buffer
+    segments: Segments
+    sums: Nest
+
+
+def sorted_updates(nest: Nest, atomic: AtomicUpdates) -> SortedUpdates | None:
+    """A nest of many updates whose order matters, by sorting, which keeps the order of those of one row.
+
+    None for other nests, and where it is not the ordered loops alone that tell where an update goes.
+    """
+    update = nest.update
+    if (
+        update is None
+        or not nest.loops
+        or nest.loops[0] not in nest.ordered
+        or atomic(update.kind, update.buffer.dtype)
+    ):
+        return None
+    ordered, others = ([s for s in nest.loops if (s in nest.ordered) is wanted] for wanted in (True, False))
+    count, row = math.prod(s.extent for s in ordered), _row(nest)
+    if count < machine_model.CUDA_SORTED_UPDATES or max(count, update.buffer.size) >= 1 << 31:
+        return None
+    first = update.offset.substitute({s: Affine(0) for s in others})
+    taken = {n for s in nest.statements for n in names_of(s)} | {s.name for s in nest.loops} | {*nest.constants}
+    needed = _needed(nest, {update.guard, *(s.name for s in first.symbols())})
+    if any(s in others for statement in needed for s in _symbols_of(statement)):
+        return None
+    kind, end = np.dtype(np.int32), -(-update.buffer.size // row)
+    rows, found, places = (
+        new_buffer(f"{n}_{update.buffer.name}", (count,), kind) for n in ("rows", "sorted", "updates")
+    )
+    number, key = fresh("row_of_result", taken), fresh("key", taken)
+    text, operands = f"i32({number})", [number]
+    if update.guard:
+        text, operands = f"where({update.guard}, {text}, i32({end}))", [update.guard, number]
+    numbers = Nest(
+        ordered,
+        [False] * len(ordered),
+        statements=[*needed, IndexLet(number, first // row, PRE), Let((key,), text, tuple(operands), PRE, None)],
+        stores=[Store(rows, linear([Affine(0, [(s, 1)]) for s in ordered], [s.extent for s in ordered]), key, PRE)],
+        eqns=nest.eqns,
+        constants=nest.constants,
+    )
+    which, step = fresh("update", taken), loop(fresh("step", taken), count)
+    at = dict(zip(ordered, delinear(data(which, 0, count - 1), [s.extent for s in ordered])))
+    segments = Segments(found, places, which, end)
+    sums = replace(
+        nest,
+        loops=[*_symbols(step), *others],
+        reduced=[False] * (1 + len(others)),
+        statements=[moved(s, at) for s in nest.statements],
+        stores=[replace(update, offset=update.offset.substitute(at))],
+        ordered=set(),
+        segments=segments,
+    )
+    return SortedUpdates(numbers, rows, segments, sums)
+
+
+def _needed(nest: Nest, wanted: set[str]) -> list[Statement]:
+    """The statements that values depend on."""
+    found: list[Statement] = []
+    needed = set(wanted)
+    for s in reversed(nest.statements):
+        if needed.isdisjoint(names_of(s)):
+            continue
+        found.append(s)
+        needed |= set(s.operands) if isinstance(s, Let) else {symbol.name for symbol in _symbols_of(s)}
+    return found[::-1]
+
+
+def _symbols_of(s: Statement) -> set[Symbol]:
+    if isinstance(s, (Load, IndexLet)):
+        return set((s.offset if isinstance(s, Load) else s.value).symbols())
+    return set()
 
 
 # --- parts ------------------------------------------------------------------------------------------------

@@ -188,7 +188,8 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Eigh
     Higher ones of them, and those of eigenvectors, are NaN there, and without meaning where a rounding parts the
     eigenvalues. The other eigenvalues have a first derivative, in forward mode a second one and their vectors a first.
     `expm`, `sqrtm`, `polar`, `inv`, `pinv`, `det`, `slogdet`, `matrix_power` and the nuclear norm have all of theirs:
-    `trace(expm(a))` stands for the sum of exponentials, `slogdet(a)[1]` for that of logarithms.
+    `trace(expm(a))` stands for the sum of exponentials, `slogdet(a)[1]` for that of logarithms. So have `norm(a, 2)`,
+    `norm(a, -2)` and `cond(a)` where the extreme singular value differs from the others.
 
     >>> import functad.numpy as jnp
     >>> jnp.linalg.eigh(jnp.array([[2., 0.], [0., 1.]])).eigenvalues

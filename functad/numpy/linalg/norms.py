@@ -14,7 +14,7 @@ from functad.dtypes import finfo, kind_of
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import arithmetic, complex_parts, logic, manipulation, reductions, selecting, ufuncs
 from functad.numpy.building import as_array
-from functad.numpy.indexing import getitem
+from functad.numpy.linalg.extreme_singular_values import LARGEST, LEAST, singular_value
 from functad.numpy.linalg.factorisations import matrices, square, svd, svdvals
 from functad.numpy.linalg.polar import nuclear_norm
 from functad.numpy.linalg.systems import inv
@@ -89,9 +89,11 @@ def _matrix_norm(v: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
         v = manipulation.moveaxis(v, axes, (-2, -1))
         if ord == "nuc":
             result = nuclear_norm(v)
-        else:
+        elif 0 in v.shape[-2:]:
             values = svdvals(v)
             result = reductions.max(values, axis=-1, initial=0) if ord == 2 else reductions.min(values, axis=-1)
+        else:
+            result = arithmetic.maximum(singular_value(v, LARGEST), 0) if ord == 2 else singular_value(v, LEAST)
         return manipulation.expand_dims(result, axes) if keepdims else result
     if ord not in (1, -1, np.inf, -np.inf):
         raise ArgumentError(
@@ -142,8 +144,7 @@ def cond(x: Any, p: Any = None) -> Array:
     if 0 in v.shape[-2:]:
         raise ShapeError(f"linalg.cond takes matrices with elements, got shape {v.shape}")
     if p is None or p in (2, -2):
-        values = svdvals(v)
-        first, last = getitem(values, (..., 0)), getitem(values, (..., -1))
+        first, last = singular_value(v, LARGEST), singular_value(v, LEAST)
         result = arithmetic.divide(first, last) if p != -2 else arithmetic.divide(last, first)
         if p is None or p == 2:
             return result

@@ -6,6 +6,7 @@ A loop over numbers takes as long as those operations of a step that wait for on
 gradient is linear in what it carries: `ct ← (ct + p)·(1 − x)·r − (ct + p)·(r·x)` is `ct ← c·ct + d`, where c and d need
 no ct. They are computed before the loop, for all steps at once, so that a step waits for a product and a sum. Where all
 carries but a few are sums that are only added to, two steps become one: `ct ← (c₂·c₁)·ct + (c₂·d₁ + d₂)`.
+Whether that pays, and how many steps are taken at once, is decided by what a step takes: the chain, or all operations.
 
 Only loops that a transform made for tangents or cotangents are looked at (`linear`, a parameter of a scan), and the
 results differ from those of the steps as they were written by rounding alone. `(ct·a)·b` becomes `ct·(a·b)`, so
@@ -19,7 +20,7 @@ stays as it is, unless the other cases use the carry in another term of the same
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial, reduce
 from typing import Any, NamedTuple
 
@@ -34,8 +35,9 @@ from functad.lowering_rules import Scalar
 from functad.optimize.loops.parts import AllSteps, Scan
 from functad.optimize.loops.ranges import Watched, bound_of_step, to_measure
 from functad.primitives.arithmetic import abs as abs_
-from functad.primitives.arithmetic import add, add_p, div, div_p, mul, mul_p, neg, neg_p, sub_p
+from functad.primitives.arithmetic import abs_p, add, add_p, div, div_p, mul, mul_p, neg, neg_p, sub_p
 from functad.primitives.common import add_any_p, broadcast_in_dim_p, reshape
+from functad.primitives.cost import operations_of
 from functad.primitives.logic import select_n, select_n_p
 from functad.primitives.reduction import reduce_max
 from functad.primitives.structure import slice_
@@ -62,16 +64,20 @@ def rewrite_linear_recurrence(scan: Scan) -> None:
     chain = [i for i in range(count) if not _is_sum(i, forms[:count])]
     if not chain or _may_vanish(forms, program):
         return
-    saved = _longest_path(scan, chain) - max(_operations(forms[i]) for i in chain)
     steps = scan.for_all_steps(program)
-    if saved * scan.length < machine_model.LEAST_SAVED or steps is None:
+    if steps is None:
         return
     stacks = [v for v, is_stacked in zip(computed, steps.stacked) if is_stacked]
-    few = len(stacks) <= machine_model.MOST_COEFFICIENT_STACKS
-    if few and scan.length * sum(v.aval.dtype.itemsize for v in stacks) <= machine_model.LARGEST_COEFFICIENT_STACKS:
+    recurrence = _Recurrence(scan, chain, forms, computed, steps)
+    paces = recurrence.paces(stacks)
+    together = min(paces, key=paces.__getitem__)
+    saved = _pace(scan.body(), len(scan.consts), count) - paces[together]
+    saved -= len(stacks) * machine_model.COEFFICIENT_OPERATIONS
+    if saved * scan.length < machine_model.LEAST_SAVED:
+        return
+    if scan.length * sum(v.aval.dtype.itemsize for v in stacks) <= machine_model.LARGEST_COEFFICIENT_STACKS:
         scan.is_linear = False  # it is looked at once
-        recurrence = _Recurrence(scan, chain, forms, computed, steps)
-        scan.after.append((recurrence.run, scan.operands, scan.results))
+        scan.after.append((partial(recurrence.run, together), scan.operands, scan.results))
 
 
 def _is_of_numbers(scan: Scan) -> bool:
@@ -196,20 +202,36 @@ def _is_sum(number: int, forms: Sequence[Form]) -> bool:
     return is_one and not any(number in form for i, form in enumerate(forms) if i != number)
 
 
-def _longest_path(scan: Scan, chain: Sequence[int]) -> int:
-    """The most operations of a step that wait for one another, from these carries to these carries."""
-    depths: dict[Atom, int] = {scan.carries[i].read: 0 for i in chain}
-    for eqn in scan.eqns:
-        found = [depths[a] for a in eqn.invars if a in depths]
-        if found:
-            depths[eqn.outvars[0]] = max(found) + 1
-    return max(depths.get(scan.carries[i].given, 0) for i in chain)
+def _pace(body: Program, first: int, count: int) -> float:
+    """How many additions, one behind another, take as long as a step: what waits from step to step, or all there is.
+
+    body: of a loop with so many carries, from input `first` on.
+    """
+    depths: dict[Atom, float] = dict.fromkeys(body.invars[first : first + count], 0.0)
+    ends = []
+    for _ in range(2 * _STEPS_WALKED):
+        reached = dict(depths)
+        for eqn in body.eqns:
+            found = [reached[a] for a in eqn.invars if a in reached]
+            if found:
+                reached[eqn.outvars[0]] = max(found) + _latency(eqn)
+        given = [reached.get(a, 0.0) for a in body.outvars[:count]]
+        depths = dict(zip(body.invars[first : first + count], given))
+        ends.append(max(given))
+    waiting = (ends[-1] - ends[_STEPS_WALKED - 1]) / _STEPS_WALKED
+    return max(waiting, sum(map(_operations, body.eqns)) / machine_model.OPERATIONS_MEANWHILE)
 
 
-def _operations(form: Form) -> int:
-    """The same for a sum of products, in the order in which `_value` computes it."""
-    factors = [f for i, f in form.items() if i is not None]
-    return any(not isinstance(f, Literal) or f.value != 1 for f in factors) + len(form) - 1
+_STEPS_WALKED = 12  # a multiple of the lengths of all cycles through up to four carries
+
+
+def _operations(eqn: Eqn) -> float:
+    return 0.0 if _repeats(eqn) else operations_of(eqn)
+
+
+def _latency(eqn: Eqn) -> float:
+    """Choices and changes of sign take a cycle, or become one instruction with what they belong to."""
+    return 0.0 if eqn.primitive in (abs_p, neg_p, select_n_p) else _operations(eqn)
 
 
 # --- the loop that remains --------------------------------------------------------------------------------
@@ -224,14 +246,17 @@ class _Recurrence(NamedTuple):
     computed: Sequence[Atom]
     steps: AllSteps
 
-    def run(self, *args: Any) -> list[Any]:
-        """The results of the loop, from its operands: in the new way, or as it was written where that is not safe."""
+    def run(self, together: int, *args: Any) -> list[Any]:
+        """The results of the loop, from its operands: in the new way, or as it was written where that is not safe.
+
+        together: how many steps are taken at once.
+        """
         first, count, written = len(self.scan.consts), len(self.scan.carries), self.scan.eqn().params
         starts = args[first : first + count]
         found = self.steps.run(*args[:first], *args[first + count :])
         sizes = [reduce_max(x, axes=(0,)) if x.ndim else x for x in found[len(self.computed) :]]
         bound = bound_of_step(self.scan, dict(zip(to_measure(self.scan), sizes)).__getitem__)
-        results, watched = self._loop(starts, dict(zip(self.computed, found)))
+        results, watched = self._loop(together, starts, dict(zip(self.computed, found)))
         sums = [i for i in range(count) if i not in self.chain]
         safe = watched.safe(self.scan, bound, [starts[i] for i in sums], [results[i] for i in sums])
 
@@ -243,18 +268,41 @@ class _Recurrence(NamedTuple):
 
         return either(safe, as_found, as_written, [*args, *results])
 
-    def _loop(self, starts: Sequence[Any], values: dict[Atom, Any]) -> tuple[list[Any], Watched]:
-        """The last carries and what is stacked, and what is watched.
+    def paces(self, stacks: Collection[Atom]) -> dict[int, float]:
+        """How long a step takes if so many are taken at once. stacks: the coefficients that differ from step to step.
 
-        Two steps are one if the chain has few carries, none of them stacks anything and their number is even. Stacked
-        results that need no carry are coefficients themselves.
+        Two are one if the chain has few carries, none of them stacks anything and their number is even.
         """
+        count, dtype = len(self.scan.carries), self.scan.carries[0].read.aval.dtype
+        places = self._places(stacks)
+        few = len(self.chain) <= machine_model.MOST_IN_PAIRS and len(places) == count
+        found = {}
+        for together in (1, 2) if few and self.scan.length % 2 == 0 else (1,):
+
+            def step(*args: Any, together: int = together) -> list[Any]:
+                carries, watched = args[:count], Watched(*args[count : count + len(Watched._fields)])
+                rest = iter(args[count + len(Watched._fields) :])
+                here = [{v: next(rest) for v in self.computed} for _ in range(together)]
+                return self._step(carries, watched, here, places)
+
+            carried = count + len(Watched._fields)
+            body = trace_to_program(step, [Aval((), dtype)] * (carried + together * len(self.computed)))
+            found[together] = _pace(body, 0, carried) / together
+        return found
+
+    def _places(self, stacks: Collection[Atom]) -> list[int]:
+        """Which of the forms each step computes: stacked results that need no carry are coefficients themselves."""
+        count = len(self.scan.carries)
+        return [k for k, form in enumerate(self.forms) if k < count or [*form] != [None] or form[None] not in stacks]
+
+    def _loop(self, together: int, starts: Sequence[Any], values: dict[Atom, Any]) -> tuple[list[Any], Watched]:
+        """The last carries and what is stacked, and what is watched."""
         count, length, reverse = len(starts), self.scan.length, self.scan.origin.params["reverse"]
         stacks = {v: x for v, x in values.items() if x.ndim}
-        ready = {k: stacks.get(form[None]) for k, form in enumerate(self.forms) if [*form] == [None]}
-        places = [k for k in range(len(self.forms)) if k < count or ready.get(k) is None]
+        places = self._places(stacks)
+        ready = {k: stacks[form[None]] for k, form in enumerate(self.forms) if k not in places}
         order: Sequence[int | None] = (None,)
-        if len(self.chain) <= machine_model.MOST_IN_PAIRS and len(places) == count and length % 2 == 0:
+        if together == 2:
             length, order = length // 2, (1, 0) if reverse else (0, 1)
             stacks = {v: reshape(x, (length, 2)) for v, x in stacks.items()}
         used = dict.fromkeys(a for k in places for a in self.forms[k].values() if a in stacks)

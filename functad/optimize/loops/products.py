@@ -26,7 +26,6 @@ from functad.primitives.contraction import dot_general, dot_general_p
 from functad.primitives.joining import concatenate
 from functad.tracing import bind
 
-
 _ROWS_TIMES_MATRIX = (((1,), (0,)), ((), ()))
 
 
@@ -87,8 +86,10 @@ def joined(eqn: Eqn, view: View) -> Eqn | None:
 
     >>> import functad, functad.numpy as jnp
     >>> from functad import lax
+    >>> def step(h, x, u, w):
+    ...     return jnp.tanh((x + h[:, :8]) @ u + h @ w)[:, :16], None
     >>> def last(u, w, xs):
-    ...     return lax.scan(lambda h, x: (jnp.tanh((x + h[:, :8]) @ u + h @ w)[:, :16], None), jnp.zeros((10, 16)), xs)[0]
+    ...     return lax.scan(lambda h, x: step(h, x, u, w), jnp.zeros((10, 16)), xs)[0]
     >>> types = [functad.ShapeDtypeStruct(shape, "float32") for shape in ((8, 64), (16, 64), (50, 10, 8))]
     >>> (scan,) = [e for e in functad.jit(last).lower(*types).optimized.eqns if e.primitive.name == "scan"]
     >>> [e.outvars[0].aval.shape for e in scan.params["jaxpr"].eqns if e.primitive.name == "dot_general"]
@@ -99,7 +100,7 @@ def joined(eqn: Eqn, view: View) -> Eqn | None:
     if eqn.params["length"] == UNKNOWN:
         return None
     scan = take_apart(eqn, view)
-    weights = {v: a for a, v in scan.consts}
+    weights: dict[Atom, Atom] = {v: a for a, v in scan.consts}
     uses = scan.uses()
     definitions: dict[Atom, Eqn] = {v: e for e in scan.eqns for v in e.outvars if uses[v] == 1}
     inner = {a for e in scan.eqns if _is_sum(e) for a in e.invars if _is_sum(definitions.get(a))}
@@ -143,7 +144,7 @@ def _added(total: Eqn, definitions: Mapping[Atom, Eqn]) -> tuple[list[Eqn], list
     return sums, terms
 
 
-def _is_of_weight(eqn: Eqn, weights: Mapping[Var, Atom]) -> bool:
+def _is_of_weight(eqn: Eqn, weights: Mapping[Atom, Atom]) -> bool:
     """Whether an equation is the product of two matrices of floats, the right one the same in all steps."""
     if eqn.primitive is not dot_general_p or eqn.params["dimension_numbers"] != _ROWS_TIMES_MATRIX:
         return False

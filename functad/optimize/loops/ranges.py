@@ -102,11 +102,13 @@ class Watched(NamedTuple):
         return Watched(dtype.type(0), finfo(dtype).max)
 
     def after(self, read: Iterable[Any], given: Iterable[tuple[Any, Sequence[Any]]]) -> Watched:
-        """After a step. read: sizes. given: what the step gives, and the sizes of what that depends on."""
-        least = self.least
-        for number, depends_on in given:
-            least = _lesser(abs_(number), depends_on, least)
-        return Watched(reduce(add, read, self.total), least)
+        """After a step. read: sizes. given: what the step gives, and the sizes of what that depends on.
+
+        Sizes of one step are added, and compared, with each other first: what waits for the step before is one of each.
+        """
+        sizes = [_counting(abs_(number), depends_on) for number, depends_on in given]
+        least = _lesser(reduce(_lesser, sizes), self.least) if sizes else self.least
+        return Watched(add(self.total, reduce(add, read)), least)
 
     def safe(self, scan: Scan, bound: Any, starts: Sequence[Any], sums: Sequence[Any]) -> Any:
         """Whether the rewritten loop gave what the loop as it was written gives.
@@ -120,11 +122,14 @@ class Watched(NamedTuple):
         lost = info.dtype.type(float(info.smallest_subnormal) / float(info.eps) * steps * operations)
         least = self.least
         for number in sums:
-            least = _lesser(abs_(number), [self.total], least)
+            least = _lesser(_counting(abs_(number), [self.total]), least)
         return and_(ge(least, mul(reach, lost)), le(reach, info.dtype.type(float(info.max) / (4 * steps))))
 
 
-def _lesser(size: Any, depends_on: Sequence[Any], least: Any) -> Any:
-    """The lesser of two sizes. The first does not count if all that it depends on was 0."""
-    counts = select_n(eq(reduce(add, depends_on), size.dtype.type(0)), size, finfo(size.dtype).max)
-    return select_n(lt(counts, least), least, counts)
+def _counting(size: Any, depends_on: Sequence[Any]) -> Any:
+    """The size of a number, or the largest of all, which does not count, if all that it depends on was 0."""
+    return select_n(eq(reduce(add, depends_on), size.dtype.type(0)), size, finfo(size.dtype).max)
+
+
+def _lesser(size: Any, least: Any) -> Any:
+    return select_n(lt(size, least), least, size)

@@ -71,7 +71,7 @@ def _compute(scan: Scan, stack: Atom, var: Var, cheap: bool) -> bool:
 
     cheap: only at next to no cost, and if nothing more need be stored for that.
     """
-    chain = _Chain(scan, cheap)
+    chain = _Slicing(scan, cheap)
     if not (chain.compute(stack, var) and chain.pays):
         return False
     scan.eqns = [*chain.eqns, *scan.eqns]
@@ -80,7 +80,7 @@ def _compute(scan: Scan, stack: Atom, var: Var, cheap: bool) -> bool:
     return True
 
 
-class _Chain:
+class _Slicing:
     """The equations of a body that compute slices of a stack.
 
     more_xs, more_consts: what the scan has to read for that. pays: whether all stacks among it lie in memory anyway.

@@ -354,9 +354,9 @@ def log_sum(k: Any, f: Any, e: Any, lost: Any = None) -> Any:
 
 def _log_tail(k: Any, f: Any, low: Any) -> Any:
     """ln(1 + f) − f + low, for √½ ≤ 1 + f ≤ √2."""
-    half_square = 0.5 * (f * f)
     if f.dtype == _F32:
-        return k.fma(f * f * f, polynomial(k, f, _LOG), low) - half_square
+        return k.fma(f * f, k.fma(f, polynomial(k, f, _LOG), k.constant(-0.5, _F32)), low)
+    half_square = 0.5 * (f * f)
     s = f / (2 + f)  # ln(1 + f) = 2 artanh(s), and 2s = f − f²/2 + s f²/2
     z = s * s
     return k.fma(s, k.fma(z, polynomial(k, z, _ARTANH), half_square), low) - half_square

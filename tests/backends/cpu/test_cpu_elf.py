@@ -70,7 +70,7 @@ def test_code_is_that_of_llvm(dtype: str) -> None:
     members = loader._members(made)
     code = elf.linked(members)
     assert code is not None
-    here, there = loader.Loaded(code, NAMES), loader.Loaded(target.linked(members), NAMES)
+    here, there = loader.functions_of(code, NAMES), loader.functions_of(target.linked(members), NAMES)
     x = np.linspace(-1, 1, 1003, dtype=dtype)
     for name in NAMES:
         np.testing.assert_array_equal(values(here, name, x), values(there, name, x))
@@ -78,7 +78,7 @@ def test_code_is_that_of_llvm(dtype: str) -> None:
 
 def test_objects_of_an_archive_find_one_another_and_the_c_library() -> None:
     found = load(archive([emitted(ASSEMBLY), emitted(OTHER)]), ["look", "other"])
-    assert isinstance(found._code, elf.ElfCode)
+    assert isinstance(found._kept, elf.ElfCode)
     look = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(found["look"])
     assert [look(i) for i in range(4)] == [3, 5, 7, 11]
 

@@ -27,7 +27,7 @@ UNARY = tuple(
     "erfc".split()
 )
 BINARY = ("pow", "atan2")
-WIDE_WITH_RARE_BRANCHES = ("sin", "cos", "tan")
+WIDE_WITH_RARE_BRANCHES = ("sin", "cos", "tan", "pow")
 # Those with formulas for float64; the rest is left to the C library.
 WIDE = (
     "exp",
@@ -318,7 +318,7 @@ def test_loops_become_vector_code_without_calls(dtype: np.dtype) -> None:
         module = machine.optimized_ir([frontend.lower(namespace["kernel"], arguments, distinct_pointers=True)])
         assert re.search(r"store <\d+ x ", str(module)), f"the loop over {name} has no vector instructions"
         calls = re.findall(r"^\s+(?:callq?|bl)\s.*", target.target_machine().emit_assembly(module), re.MULTILINE)
-        seldom = name in (OF_LARGE if dtype == np.float32 else WIDE_WITH_RARE_BRANCHES)
+        seldom = name in ((*OF_LARGE, "pow") if dtype == np.float32 else WIDE_WITH_RARE_BRANCHES)
         assert bool(calls) == seldom, f"the loop over {name} calls functions: {calls}"
 
 
@@ -369,6 +369,50 @@ def test_rare_branches_are_taken_in_any_lane(name: str) -> None:
         kernel(x, y, out)
         np.testing.assert_array_equal(out[cancels], near[cancels])
         np.testing.assert_allclose(out, plain(x, y), rtol=1.2e-7)
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(np.float32), np.dtype(np.float64)], ids=str)
+def test_powers_of_unusual_numbers_are_right_in_any_lane(dtype: np.dtype) -> None:
+    rng = np.random.default_rng(0)
+    unusual = rng.choice(np.array(SPECIAL, dtype), (2, 300))
+    usual = rng.uniform(0.1, 9, (2, 300)).astype(dtype)
+    kernel = _compiled(_text("kernel", ["pow(x0[i], x1[i])"], 2), {"kernel": [dtype] * 3})["kernel"]
+    for is_unusual in rng.uniform(0, 1, (20, 300)) < np.linspace(0, 1, 20)[:, None]:
+        (x, y), out = np.where(is_unusual, unusual, usual), np.empty(300, dtype)
+        kernel(x, y, out)
+        with np.errstate(all="ignore"):
+            truth = np.power(x.astype(np.longdouble), y.astype(np.longdouble)).astype(dtype)
+        np.testing.assert_allclose(out, truth, rtol=2 * np.finfo(dtype).eps)
+        np.testing.assert_array_equal(
+            np.signbit(out), np.signbit(truth) & ~np.isnan(out) | np.isnan(out) & np.signbit(out)
+        )
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(np.float32), np.dtype(np.float64)], ids=str)
+def test_powers_are_within_two_ulp_up_to_the_ends_of_the_range(dtype: np.dtype) -> None:
+    rng, info = np.random.default_rng(0), np.finfo(dtype)
+    x = rng.uniform(0.5, 2, 20_000).astype(dtype)
+    y = (rng.uniform(info.minexp - info.nmant, info.maxexp, x.size) / np.log2(x.astype(np.longdouble))).astype(dtype)
+    with np.errstate(all="ignore"):
+        truth = np.power(x.astype(np.longdouble), y.astype(np.longdouble))
+        unit = np.spacing(truth.astype(dtype)).astype(np.longdouble)
+    found, finite = np.empty_like(x), truth < np.ldexp(np.longdouble(1), info.maxexp)
+    _compiled(_text("kernel", ["pow(x0[i], x1[i])"], 2), {"kernel": [dtype] * 3})["kernel"](x, y, found)
+    assert (np.abs(found.astype(np.longdouble) - truth)[finite] < 2.1 * unit[finite]).all()
+    assert np.isinf(found[~finite]).all()
+
+
+def test_conditions_become_numbers_by_choice() -> None:
+    frontend.refresh()
+    namespace = dict(vars(scalars))
+    exec(
+        "def kernel(x, out, start, stop):\n    for i in range(start, stop):\n        out[i] = f32(x[i] > f32(0))\n",
+        namespace,
+    )
+    pointer = frontend.pointer_type(np.dtype(np.float32))
+    arguments = (pointer, pointer, types.int64, types.int64)
+    module = machine.optimized_ir([frontend.lower(namespace["kernel"], arguments, distinct_pointers=True)])
+    assert "uitofp" not in str(module)
 
 
 @pytest.mark.parametrize("name", OF_LARGE)

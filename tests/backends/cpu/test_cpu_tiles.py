@@ -8,6 +8,9 @@ from cpu_program_tools import check_plain
 
 import functad
 import functad.numpy as jnp
+from functad import machine_model
+from functad.backends.cpu.compile import target
+from functad.backends.cpu.lowering import CpuLowering
 
 pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
 
@@ -33,6 +36,23 @@ def test_squares_as_plain_python(dtype):
     x = (RNG.normal(size=(24, 16)) * 9).astype(dtype)
     program = functad.make_jaxpr(lambda x: (x.T.copy(), (x[16:].T == x[8:16].T) & True))(x)
     assert "transposed_8" in str(check_plain(program, [x], [False]).kernels)
+
+
+def test_memory_of_large_results_is_asked_for(monkeypatch):
+    monkeypatch.setattr(machine_model, "SECOND_CACHE", 1024)
+    x = RNG.normal(size=(32, 48)).astype(np.float32)
+    lowered = check_plain(functad.make_jaxpr(lambda x: x.T * 2)(x), [x], [False])
+    assert ", 48, out_c, 512*i_tile + 16*j_tile, 32)" in str(lowered.kernels)
+    np.testing.assert_array_equal(functad.jit(lambda x: x.T * 2)(x), x.T * 2)
+
+
+@pytest.mark.skipif("+avx512f" not in target.host()[1], reason="this processor has no such vectors")
+def test_squares_stay_in_registers():
+    x = np.zeros((1024, 1024), np.float32)
+    lowering = CpuLowering(functad.make_jaxpr(lambda x: x.T)(x))
+    (lines,) = lowering.machine_code().assembly.values()
+    text = "\n".join(line.text for line in lines)
+    assert text.count("prefetchw") == 16 and "rsp" not in text
 
 
 @pytest.mark.parametrize("shape", [(3, 16, 8), (8, 8, 8), (2, 3, 40, 16)])

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from cuda_check_tools import raised
 
 import functad
 import functad.numpy as jnp
@@ -22,14 +23,6 @@ from functad.backends.cuda.simulated_driver import SimulatedRun
 from functad.device_arrays import DeviceArray, memory_of
 from functad.errors import ArgumentError, CompilationError, DeviceError, DonatedArrayError, TooLargeError
 from functad.tree_util import tree_leaves, tree_map
-
-
-def raised(kind: type[Exception], call: Callable[[], Any]) -> str:
-    try:
-        call()
-    except kind as error:
-        return str(error)
-    raise AssertionError(f"no {kind.__name__}")
 
 
 def gpu(number: int = 0) -> Any:

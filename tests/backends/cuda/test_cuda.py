@@ -159,34 +159,10 @@ def test_long_rows_are_sorted_by_digits_where_merges_would_move_more() -> None:
 
     four = ["sort_clear", "sort_count", "sort_digit_first", "sort_digit", "sort_digit", "sort_digit_last"]
     assert kernels(jnp.sort, (1 << 20,), np.float32) == kernels(jnp.sort, (1 << 24,), np.int32) == four
-    assert len(kernels(jnp.sort, (1 << 20,), np.int64)) == 10 and kernels(jnp.sort, (9999,), np.uint32)[0] == "sort_tiles"
+    assert (
+        len(kernels(jnp.sort, (1 << 20,), np.int64)) == 10 and kernels(jnp.sort, (9999,), np.uint32)[0] == "sort_tiles"
+    )
     assert kernels(jnp.sort, (50_000,), np.int8) == ["sort_clear", "sort_count", "sort_digit_last"]
-
-
-@pytest.mark.parametrize("fun", ["loss", "sort"])
-def test_kernels_compile_to_ptx(fun: str) -> None:
-    """Needs NVIDIA's compiler library (NVVM), but no GPU."""
-    numba = importlib.import_module("numba")
-    cuda = importlib.import_module("numba.cuda")
-    try:
-        cuda.compile_ptx(lambda x: None, (numba.float32[::1],), cc=(8, 0))
-    except Exception as problem:
-        pytest.skip(f"no NVVM: {type(problem).__name__}")
-    if fun == "loss":
-        lowered = functad.jit(functad.value_and_grad(loss), backend="cuda").lower(WEIGHTS, X)
-    else:
-        lowered = functad.jit(lambda x, y: (jnp.sort(x), jnp.sort(y)), backend="cuda").lower(
-            np.zeros(2000, np.complex64), np.zeros(1 << 18, np.int16)
-        )
-    source = str(lowered.kernels)
-    namespace: dict[str, Any] = {}
-    exec(compile(source, "<kernels>", "exec"), namespace)
-    kernels = lowered._lowered.generated.kernels
-    assert len(kernels) >= 2 and any(k.mapping.by_block for k in kernels.values())
-    for name, kernel in kernels.items():
-        arguments = tuple(getattr(numba, b.dtype.name)[::1] for _, b, _ in kernel.parameters)
-        ptx, _ = cuda.compile_ptx(namespace[name], arguments, cc=(8, 0))
-        assert ".entry" in ptx, name
 
 
 def test_on_a_gpu() -> None:

@@ -29,14 +29,10 @@ class MachineCode(Protocol):
 
 
 class Loaded(Mapping[str, int]):
-    """The functions of one loaded object file: name -> address. The code is there as long as this object is."""
+    """Functions of loaded object files: name -> address. Their code, which is kept, is there as long as this object."""
 
-    def __init__(self, code: MachineCode, names: Sequence[str]) -> None:
-        self._code = code
-        self._addresses = {name: code.address(PREFIX + name) for name in names}
-        missing = [name for name, address in self._addresses.items() if not address]
-        if missing:
-            raise CompilationError(f"the object file does not define {', '.join(missing)}")
+    def __init__(self, addresses: Mapping[str, int], kept: object) -> None:
+        self._addresses, self._kept = addresses, kept
 
     def __getitem__(self, name: str) -> int:
         return self._addresses[name]
@@ -55,8 +51,20 @@ def load(object_bytes: bytes, names: Sequence[str]) -> Loaded:
         CompilationError: the object needs functions that this process does not have, or is damaged.
     """
     members = _members(object_bytes)
-    code = elf.linked(members) or imported("functad.backends.cpu.compile.target").linked(members)
-    return Loaded(code, names)
+    return functions_of(elf.linked(members) or imported("functad.backends.cpu.compile.target").linked(members), names)
+
+
+def functions_of(code: MachineCode, names: Sequence[str]) -> Loaded:
+    """The functions `names` of machine code.
+
+    Raises:
+        CompilationError: it has none of such a name.
+    """
+    addresses = {name: code.address(PREFIX + name) for name in names}
+    missing = [name for name, address in addresses.items() if not address]
+    if missing:
+        raise CompilationError(f"the object file does not define {', '.join(missing)}")
+    return Loaded(addresses, code)
 
 
 def archive(members: Sequence[bytes]) -> bytes:

@@ -20,7 +20,6 @@ from llvmlite.ir import instructions
 from functad import machine_model
 from functad.backends.cpu.compile.target import has_masked_vectors
 
-_BLOCKS_OF_LOOP = 4  # without another one in it
 _OF_COPIES = {"add", "sub", "mul", "getelementptr", "load", "store", "br"}
 
 
@@ -72,7 +71,8 @@ def _reads_registers(function: ir.Function, loop: Loop) -> bool:
     Written out, it has them in registers.
     """
     inside = function.blocks[function.blocks.index(loop.head) :]
-    if len(inside) <= _BLOCKS_OF_LOOP or sum(map(_size, inside)) >= machine_model.LONG_LOOP:
+    is_around = loop.body is not inside[1]  # its body ends behind the loop that it begins with
+    if not is_around or sum(map(_size, inside)) >= machine_model.LONG_LOOP:
         return False
     return any(_vectors(one) == loop.steps for block in inside for one in block.instructions)
 

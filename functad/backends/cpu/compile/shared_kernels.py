@@ -8,7 +8,7 @@ Program whose kernels were all compiled together before opens one file, any othe
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from weakref import WeakValueDictionary
 
 from functad.backends.cpu.compile import objects
@@ -19,24 +19,7 @@ _KEY = re.compile(rb"[0-9a-f]{40}")
 _known: WeakValueDictionary[str, Loaded] = WeakValueDictionary()  # by the key of each kernel in the object
 
 
-class KernelAddresses(Mapping[str, int]):
-    """The addresses of kernels by their names. The code is there as long as this object is."""
-
-    def __init__(self, keys: Mapping[str, str], loaded: Mapping[str, Loaded]) -> None:
-        self._loaded = {name: loaded[key] for name, key in keys.items()}
-        self._addresses = {name: self._loaded[name][key] for name, key in keys.items()}
-
-    def __getitem__(self, name: str) -> int:
-        return self._addresses[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._addresses)
-
-    def __len__(self) -> int:
-        return len(self._addresses)
-
-
-def get(source: str, texts: Mapping[str, str], make: Callable[[str, Mapping[str, str]], bytes]) -> KernelAddresses:
+def get(source: str, texts: Mapping[str, str], make: Callable[[str, Mapping[str, str]], bytes]) -> Loaded:
     """Kernels that this process has, or that lie on disk, or that are compiled now, all in one object file.
 
     Args:
@@ -60,7 +43,7 @@ def get(source: str, texts: Mapping[str, str], make: Callable[[str, Mapping[str,
                 _object_of(keys_of_rest), lambda: _all_known(keys_of_rest), lambda: _compiled(source, rest, make)
             )
         _known.update(found)
-    return KernelAddresses(keys, found)
+    return _of_kernels(keys, found)
 
 
 def keys_of(texts: Mapping[str, str]) -> dict[str, str]:
@@ -68,14 +51,19 @@ def keys_of(texts: Mapping[str, str]) -> dict[str, str]:
     return {name: objects.key_of(text) for name, text in texts.items()}
 
 
-def find(keys: Mapping[str, str]) -> KernelAddresses | None:
+def find(keys: Mapping[str, str]) -> Loaded | None:
     """Kernels by the keys of their machine code, if this process has them all, or finds them on disk."""
     found = {key: loaded for key in keys.values() if (loaded := _known.get(key)) is not None}
     missing = sorted(set(keys.values()) - found.keys())
     if missing:
         found |= _from_disk(missing)
         _known.update(found)
-    return KernelAddresses(keys, found) if found.keys() == set(keys.values()) else None
+    return _of_kernels(keys, found) if found.keys() == set(keys.values()) else None
+
+
+def _of_kernels(keys: Mapping[str, str], found: Mapping[str, Loaded]) -> Loaded:
+    """The addresses of kernels by their names."""
+    return Loaded({name: found[key][key] for name, key in keys.items()}, [found[key] for key in keys.values()])
 
 
 def _from_disk(keys: Sequence[str]) -> dict[str, Loaded]:

@@ -47,6 +47,7 @@ from functad.lowering.nests.reductions import (
     columns_written_out,
     interchanged,
     names_in_nest,
+    names_that_change,
     rows_written_out,
     store_at,
     unrolled,
@@ -189,8 +190,8 @@ class _CpuEmitter:
 
     def _carry_along(self, carried: Symbol, base: int) -> None:
         """The totals in registers: blocks of a row in phases, or, of short rows, one step after another."""
-        phases = None
-        if carried.extent >= machine_model.FLOATS_OF_VECTOR and all(kind_of(c.dtype) in "iuf" for c in self.nest.carries):
+        phases, are_real = None, all(kind_of(c.dtype) != "c" for c in self.nest.carries)
+        if are_real and carried.extent >= machine_model.FLOATS_OF_VECTOR:
             moving = {name for name, depth in self.depth_of.items() if depth == base + 1}
             phases = phases_of(self.nest, carried, moving)
         if phases is not None:
@@ -325,19 +326,93 @@ class _CpuEmitter:
             self._open(symbol, depth, parallel=depth == 0)
         for a in self.nest.accumulators:
             self._line(at + len(trailing), f"{self._element(stores[a.name])} = {identity(a)}")
-        loops = [*leading, *self.inner, *trailing]
-        self._place(loops)
+        self._place([*leading, *self.inner, *trailing])
+        are_exact = all(kind_of(a.dtype) in "iub" for a in self.nest.accumulators)
+        if are_exact and all(s.level == POST for s in self.nest.stores):
+            self._gather_integers(leading, trailing)
+        else:
+            self._gather(leading, trailing)
+        first = leading[0] if leading else trailing[0]
+        return first.extent, first
+
+    def _gather(self, leading: list[Symbol], trailing: list[Symbol]) -> None:
+        """Each step of the reduction loops goes through all columns."""
+        at, total = len(leading), len(self.nest.loops)
         for depth in range(at + 1):
             self._statements(depth, at)
         for depth, symbol in enumerate([*self.inner, *trailing], at):
             self._open(symbol, depth, parallel=depth == len(self.inner) and not leading)
             self._statements(depth + 1, depth + 1)
-        self._stores(PRE, len(loops))
+        self._stores(PRE, total)
+        stores = {s.value: s for s in self.nest.stores if s.level == POST}
         for a in self.nest.accumulators:
             element = self._element(stores[a.name])
-            self._line(len(loops), f"{element} = {combined(a, element, a.value)}")
-        first = leading[0] if leading else trailing[0]
-        return first.extent, first
+            self._line(total, f"{element} = {combined(a, element, a.value)}")
+
+    def _gather_integers(self, leading: list[Symbol], trailing: list[Symbol]) -> None:
+        """Several steps of the last reduction loop at once, in whatever order: results are read and written seldom.
+
+        What they read of some columns stays in a cache for all rows of a thread.
+        """
+        taken = names_in_nest(self.nest) | {name for name, _, _ in self.parameters.values()}
+        reduced, columns, size = self.inner[-1], trailing[-1], machine_model.COLUMNS_TOGETHER
+        at: dict[Symbol, Affine] = {}
+        depth, count = 0, str(columns.extent)
+        for symbol in leading:
+            if symbol is leading[-1] and columns.extent > size:
+                block = loop(fresh(f"{columns.name}_block", taken), -(-columns.extent // size))
+                at = {columns: block * size + Affine(0, [(columns, 1)])}
+                self._line(depth, f"for {block.text()} in range({block.high + 1}):")
+                count = fresh(f"{columns.name}_count", taken)
+                self._line(depth + 1, f"{count} = minimum({size}, {columns.extent} - {(block * size).text()})")
+                depth += 1
+            self._open(symbol, depth, parallel=symbol is leading[0])
+            depth += 1
+        for d in range(len(leading) + 1):
+            self._statements(d, depth)
+        for symbol in self.inner[:-1]:
+            self._open(symbol, depth)
+            depth += 1
+            self._statements(depth - bool(at), depth)
+        step = machine_model.REDUCED_TOGETHER
+        groups = loop(fresh(f"{reduced.name}_group", taken), max(reduced.extent // step, 1))
+        if groups.terms:
+            self._line(depth, f"for {groups.text()} in range({groups.high + 1}):")
+        if reduced.extent >= step:
+            places = [groups * step + k for k in range(step)]
+            self._gather_points(places, at, trailing, count, depth + bool(groups.terms))
+        if reduced.extent % step:
+            self._line(depth, f"for {reduced.name} in range({reduced.extent // step * step}, {reduced.extent}):")
+            self._gather_points([Affine(0, [(reduced, 1)])], at, trailing, count, depth + 1)
+
+    def _gather_points(
+        self, places: list[Affine], at: dict[Symbol, Affine], trailing: list[Symbol], count: str, depth: int
+    ) -> None:
+        """What some steps of the last reduction loop add to the columns."""
+        reduced, level = self.inner[-1], len(self.nest.loops) - len(trailing)
+        taken = names_in_nest(self.nest) | {name for name, _, _ in self.parameters.values()}
+        changing = sorted(names_that_change(self.nest, [reduced]))
+        names = [{n: fresh(f"{n}_{k}", taken) for n in changing} if len(places) > 1 else {} for k in range(len(places))]
+        for printed in range(level, len(self.nest.loops) + 1):
+            if printed > level:
+                symbol = trailing[printed - level - 1]
+                if symbol is trailing[-1] and at:
+                    self._line(depth, f"for {symbol.name} in range({count}):")
+                else:
+                    self._open(symbol, depth, parallel=level == len(self.inner) and symbol is trailing[0])
+                depth += 1
+            for s in self.nest.statements:
+                if s.level == PRE and self._printed_depth(s) == printed:
+                    points = list(zip(places, names)) if not {*changing}.isdisjoint(names_of(s)) else [(places[0], {})]
+                    for place, own in points:
+                        self._line(depth, self._text(at_point(s, {**at, reduced: place}, own)))
+        for store in self.nest.stores:
+            a = next(a for a in self.nest.accumulators if a.name == store.value)
+            element, total = self._element(store_at(store, at, {})), a.name
+            self._line(depth, f"{total} = {element}")
+            for own in names:
+                self._line(depth, f"{total} = {combined(a, total, own.get(a.value, a.value))}")
+            self._line(depth, f"{element} = {total}")
 
     # --- lines -------------------------------------------------------------------------------------------
 

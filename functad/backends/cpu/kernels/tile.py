@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functad import machine_model
 from functad.lowering.memory.buffers import Buffer
 from functad.lowering.nests.affine import Affine, Symbol, loop
-from functad.lowering.nests.nest import PRE, IndexLet, Let, Load, Nest, Statement, fresh, moved, names_of
+from functad.lowering.nests.nest import PRE, IndexLet, Let, Load, Nest, Statement, Store, fresh, moved, names_of
 
 
 @dataclass(eq=False)
@@ -23,7 +23,7 @@ class Square(Load):
 
     side: int
     pitch: int
-    result: tuple[Buffer, Affine, int] | None
+    result: tuple[Buffer, Affine, int] | None = None
 
 
 def tiled(nest: Nest) -> Nest:
@@ -51,14 +51,8 @@ def _in_squares(nest: Nest, side: int) -> Nest:
     parts = {s: starts[s] + inner for s, inner in zip((rows, columns), within)}
     taken = {s.name for s in nest.loops}.union(*map(names_of, nest.statements))
     place = IndexLet(fresh("place", taken), within[0] * side + within[1], PRE)
-    large = next(
-        (
-            (s.buffer, s.offset.substitute(starts), s.offset.coefficient(rows))
-            for s in nest.stores
-            if s.offset.coefficient(columns) == 1 and s.buffer.nbytes > machine_model.SECOND_CACHE
-        ),
-        None,
-    )
+    large = [s for s in nest.stores if _is_large(s, columns)]
+    results = [(s.buffer, s.offset.substitute(starts), s.offset.coefficient(rows)) for s in large]
     statements: list[Statement] = []
     for s in nest.statements:
         if not isinstance(s, Load) or not _is_movable(s, rows, columns):
@@ -66,12 +60,17 @@ def _in_squares(nest: Nest, side: int) -> Nest:
             continue
         pitch = s.offset.coefficient(columns)
         name, start = fresh(f"{s.name}_square", taken), s.offset.substitute(starts)
-        square = Square(name, s.buffer, start, s.level, side, pitch, large)
+        square = Square(name, s.buffer, start, s.level, side, pitch, *results[:1])
         element = Let((s.name,), f"{square.name}[{place.name}]", (square.name, place.name), s.level, None)
         statements += [square, *([] if place in statements else [place]), element]
     loops = [*nest.loops[:-2], *(x.terms[0][0] for x in (*tiles, *within) if x.terms)]
     stores = [replace(s, offset=s.offset.substitute(parts)) for s in nest.stores]
     return Nest(loops, [False] * len(loops), statements, [], stores, nest.eqns, nest.constants)
+
+
+def _is_large(store: Store, columns: Symbol) -> bool:
+    """Whether what is written row by row does not fit into a cache."""
+    return store.offset.coefficient(columns) == 1 and store.buffer.nbytes > machine_model.SECOND_CACHE
 
 
 def _runs_across(s: Statement, rows: Symbol, columns: Symbol) -> bool:

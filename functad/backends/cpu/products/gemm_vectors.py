@@ -203,7 +203,8 @@ def _multiply(code: _Code, name: str, rows: int, vectors: int, unrolled: int, pa
 def _multiply_places(code: _Code) -> None:
     """A tile of as many rows as there is a function for."""
     functions = {
-        rows: _multiply_pixels(code, f"multiply_places_{rows}", rows) for rows in (ROWS, 2 * FEW_ROWS, FEW_ROWS)
+        rows: _multiply_pixels(code, f"multiply_places_{rows}", rows, unrolled=4)
+        for rows in (ROWS, 2 * FEW_ROWS, FEW_ROWS)
     }
     _, rows, _, *rest = code.begin(
         "multiply_places", "handle rows n taps features places pitch a zeros b c ldc ahead step"
@@ -220,7 +221,7 @@ def _multiply_places(code: _Code) -> None:
     builder.ret_void()
 
 
-def _multiply_pixels(code: _Code, name: str, rows: int, unrolled: int = 4) -> ir.Function:
+def _multiply_pixels(code: _Code, name: str, rows: int, unrolled: int) -> ir.Function:
     """A tile of sums over taps and features, where row r of A for tap t begins at place t pitch + r; below 0 are zeros.
 
     As in `_multiply`, it stays in registers, and the caches are told what comes next.

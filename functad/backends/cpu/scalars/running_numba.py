@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.typing.templates import signature
@@ -24,7 +25,7 @@ _MODERATE = {types.float32: (2.0**-60, 2.0**60), types.float64: (2.0**-500, 2.0*
 _Combine = Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]
 
 
-def _register_room(function: Callable[..., Any], pointer: types.Type) -> None:
+def _register_room(function: Callable[..., Any], pointer: Any) -> None:
     declare_function(function, lambda arguments: None if arguments else signature(pointer))
 
     @implement(function)
@@ -34,7 +35,7 @@ def _register_room(function: Callable[..., Any], pointer: types.Type) -> None:
         return place
 
 
-def _combination(kind: str, element: types.Type) -> tuple[_Combine, object]:
+def _combination(kind: str, element: Any) -> tuple[_Combine, object]:
     """What combines two vectors, and the number that changes no other one."""
     is_float = isinstance(element, types.Float)
     if kind == "sum":
@@ -47,7 +48,7 @@ def _combination(kind: str, element: types.Type) -> tuple[_Combine, object]:
     return (lambda builder, a, b: builder.select(compared(builder, sign, a, b), a, b)), lowest
 
 
-def _register(kind: str, function: Callable[..., Any], element: types.Type, pointer: types.Type) -> None:
+def _register(kind: str, function: Callable[..., Any], element: Any, pointer: Any) -> None:
     @implement(function, pointer, types.int64, pointer, types.int64, types.int64, element)
     def running(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
         source, first, target, place, count, before = values
@@ -89,7 +90,7 @@ def _register(kind: str, function: Callable[..., Any], element: types.Type, poin
 class _Vectors:
     """What is done with vectors of elements."""
 
-    def __init__(self, context: Any, builder: ir.IRBuilder, kind: str, element: types.Type) -> None:
+    def __init__(self, context: Any, builder: ir.IRBuilder, kind: str, element: Any) -> None:
         self.builder, self.element = builder, element
         number = context.get_data_type(element)
         self.lanes = min(16, machine_model.VECTOR_BYTES // context.get_abi_sizeof(number))
@@ -135,12 +136,12 @@ class _Vectors:
         return self.builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(_WORD, self.lanes), places))
 
 
-_POINTERS = {dtype: pointer_type(dtype) for dtype in ROOMS}
-for _dtype, _function in ROOMS.items():
-    _register_room(_function, _POINTERS[_dtype])
+_POINTERS: dict[np.dtype[Any], Any] = {dtype: pointer_type(dtype) for dtype in ROOMS}
+for _dtype, _room in ROOMS.items():
+    _register_room(_room, _POINTERS[_dtype])
 
 
-def _signature_of(arguments: tuple[types.Type, ...]) -> Any:
+def _signature_of(arguments: tuple[Any, ...]) -> Any:
     if len(arguments) != 6 or arguments[0] not in _POINTERS.values():
         return None
     pointer = arguments[0]

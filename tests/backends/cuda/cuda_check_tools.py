@@ -1,0 +1,77 @@
+"""What checks of the CUDA backend share: Programs and functions compared with the interpreter, and numbers for them.
+
+For a process with NUMBA_ENABLE_CUDASIM=1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from inspect import signature
+from typing import Any
+
+import numpy as np
+from primitive_form_tools import Together, compare
+
+import functad
+import functad.numpy as jnp
+from functad import interpreter
+from functad.backends.cuda import executable as cuda_backend
+from functad.dtypes import as_dtype
+
+
+def run(together: Together, signs: bool = False) -> None:
+    """Compare what functions give with what the interpreter gives; signs: of zeros, too."""
+    program = together.program()
+    expected = interpreter.compile_program(program)(together.args)
+    got = cuda_backend.compile_program(program)(together.args)
+    for label, e, g in zip(together.labels, expected, got, strict=True):
+        compare(e, g, label)
+        if signs:
+            zeros = [np.signbit(np.real(x)[e == 0].astype(float)) for x in (e, g)]
+            assert np.array_equal(*zeros), f"{label}: signs of zeros"
+
+
+rng = np.random.default_rng(0)
+
+
+def numbers(dtype: str, *shape: int) -> np.ndarray:
+    values = rng.normal(size=shape) * 3
+    return (
+        (values > 0)
+        if dtype == "bool"
+        else values.astype(as_dtype(dtype))
+        if dtype != "complex64"
+        else values + 1j * values.T
+    )
+
+
+def softmax(x: Any) -> Any:
+    e = jnp.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def layer_norm(x: Any, scale: Any, shift: Any) -> Any:
+    return (x - x.mean(-1, keepdims=True)) / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5) * scale + shift
+
+
+def agree(fun: Callable[..., Any], *args: Any) -> None:
+    expected = functad.jit(fun, backend="interpreter")(*args)
+    got = functad.jit(fun, backend="cuda")(*args)
+    again = functad.jit(fun, backend="cuda")(*args)
+    for e, g, h in zip(*[functad.tree_util.tree_leaves(t) for t in (expected, got, again)], strict=True):
+        compare(np.asarray(e), np.asarray(g), str(fun))
+        compare(np.asarray(g), np.asarray(h), f"{fun}, second call")
+
+
+def raised(kind: type[Exception], call: Callable[[], Any]) -> str:
+    try:
+        call()
+    except kind as error:
+        return str(error)
+    raise AssertionError(f"no {kind.__name__}")
+
+
+def checks_of(names: Mapping[str, Any]) -> dict[str, Callable[[], str | None]]:
+    """The checks of a file, by name, of which those that take arguments are none."""
+    found = {name.removeprefix("check_"): f for name, f in names.items() if name.startswith("check_")}
+    return {name: f for name, f in found.items() if not signature(f).parameters}

@@ -1,0 +1,123 @@
+"""Products by cuBLAS: a stand-in for the library, which multiplies on the CPU, and the driver's."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cuda_driver_tools import F32, device_of, executable, launches_of
+from fake_cuda import FakeCuda
+
+import functad
+import functad.numpy as jnp
+from functad.backends.cuda import executable as cuda_backend
+from functad.cli import doctor
+from functad.errors import DeviceError
+from functad.ir import Aval
+from functad.optimize.pipeline import simplify
+from functad.options import JIT_OPTIONS
+from functad.tracing import trace_to_program
+
+
+@pytest.fixture(scope="module")
+def blas(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A library with cuBLAS's functions, which multiplies on the host, where the stand-in's memory is."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler for what stands for cuBLAS")
+    path = tmp_path_factory.mktemp("cublas") / "libcublas.so.12"
+    source = Path(__file__).with_name("fake_cublas.c")
+    subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", str(path), str(source)], check=True)
+    return str(path)
+
+
+def streams_of_products(path: str) -> list[int]:
+    """In which stream each product so far was asked for."""
+    library = ctypes.CDLL(path)
+    streams = (ctypes.c_size_t * 1000).in_dll(library, "streams")
+    return list(streams)[: ctypes.c_int.in_dll(library, "products").value]
+
+
+PRODUCTS: dict[str, tuple[Any, tuple[int, ...], tuple[int, ...]]] = {
+    "plain": (lambda x, y: x @ y, (3, 5), (5, 4)),
+    "left transposed": (lambda x, y: x.T @ y, (5, 3), (5, 4)),
+    "right transposed": (lambda x, y: x @ y.T, (3, 5), (4, 5)),
+    "both transposed": (lambda x, y: x.T @ y.T, (5, 3), (4, 5)),
+    "part of an array": (lambda x, y: x[1:, :3] @ y[2:], (3, 5), (5, 4)),
+    "scaled": (lambda x, y: -0.5 * (x @ y), (3, 5), (5, 4)),
+    "batch": (lambda x, y: x @ y, (2, 3, 5), (2, 5, 4)),
+    "one matrix for all": (lambda x, y: np.einsum("bij,jk->bik", x, y), (2, 3, 5), (5, 4)),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_cublas_computes_what_is_asked_for(blas: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("functad.machine_model.CUDA_CUBLAS_BYTES", 1 << 12)
+    monkeypatch.setattr("functad.machine_model.LARGEST_SMALL_PRODUCT", 0)
+    device, rng = device_of(FakeCuda(), blas=blas), np.random.default_rng(0)
+    compared = 0
+    for what, (fun, *shapes) in PRODUCTS.items():
+        parts = [rng.normal(size=(2, *shape)) for shape in shapes]
+        args = [(p[0] + 1j * p[1] if dtype[0] == "c" else p[0]).astype(dtype) for p in parts]
+        program = simplify(trace_to_program(lambda *a, fun=fun: [fun(*a)], [Aval(a.shape, a.dtype) for a in args]))
+        step = cuda_backend.CudaExecutable(program)
+        before = len(streams_of_products(blas))
+        (result,) = step.on_device(args, device)
+        assert len(streams_of_products(blas)) == before + 1, what
+        if not step.ptx(device):  # the stand-in for the driver runs no kernels
+            compared += 1
+            np.testing.assert_allclose(result.host(), fun(*args), rtol=1e-5, atol=1e-6, err_msg=what)
+    assert compared >= 6
+
+
+def test_cublas_is_recorded_and_may_be_done_without(blas: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("functad.machine_model.CUDA_CUBLAS_BYTES", 1 << 12)
+    monkeypatch.setattr("functad.machine_model.CUDA_COPY_BYTES", 1 << 12)
+    device = device_of(FakeCuda(), blas=blas)
+    square = Aval((40, 40), F32)
+
+    def product(x: Any, y: Any) -> Any:
+        return [jnp.sin(x @ y)]
+
+    step, before = executable(product, square, square), len(streams_of_products(blas))
+    args = [device.put(np.ones((40, 40), F32)) for _ in range(2)]
+    for _ in range(3):
+        step.on_device(args, device)
+    driver = device.driver
+    assert streams_of_products(blas)[before:] == [driver.stream, driver.recording]  # and then it is replayed
+    assert doctor._products_of_gpu(driver) == "cuBLAS 12.9.1" and len(step.ptx(device)) == 1
+    assert len(step.profile_on(args, device).kernels) == 2
+    with functad.config.context(cuda_products="functad"):
+        own = executable(product, square, square)
+    assert [launch.kernel.name for launch in launches_of(own, device)][0] == "product"
+    assert "cuda_products" in JIT_OPTIONS
+
+
+def test_a_cublas_that_fails_says_how_to_do_without(blas: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("functad.machine_model.CUDA_CUBLAS_BYTES", 1 << 12)
+    square = Aval((40, 40), F32)
+    step = executable(lambda x, y: [x @ y], square, square)
+    args = [np.ones((40, 40), F32)] * 2
+    (tmp_path / "empty.so").write_bytes(b"")
+    for name in ("nothing.so", "empty.so"):
+        with pytest.raises(DeviceError, match="cuBLAS cannot be loaded.*nvidia-cublas-cu12.*'cuda_products'"):
+            executable(lambda x, y: [x @ y], square, square).on_device(
+                args, device_of(FakeCuda(), blas=str(tmp_path / name))
+            )
+    status = ctypes.c_int.in_dll(ctypes.CDLL(blas), "status")
+    device = device_of(FakeCuda(), blas=blas)
+    step.on_device(args, device)
+    status.value = 13
+    try:
+        with pytest.raises(DeviceError, match=r"a kernel of it failed \(status 13, in `product_\w+`, of 40×40 and"):
+            step.on_device(args, device)
+        status.value = 1
+        with pytest.raises(DeviceError, match=r"cannot be started \(status 1, in cublasCreate"):
+            executable(lambda x, y: [x @ y], square, square).on_device(args, device_of(FakeCuda(), blas=blas))
+    finally:
+        status.value = 0

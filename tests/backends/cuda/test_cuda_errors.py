@@ -1,0 +1,156 @@
+"""Errors of GPUs, each with its fix, and what `doctor` says of them.
+
+The driver is a stand-in.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from cuda_driver_tools import F32, X, device_of, executable
+from fake_cuda import FakeCuda
+
+import functad
+from functad.backends.cuda import device as device_module
+from functad.backends.cuda import driver as cuda_driver
+from functad.backends.cuda.driver import PROTOTYPES, library
+from functad.cli import doctor
+from functad.errors import CompilationError, DeviceError, DeviceFaultError
+
+
+def test_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> Any:
+        raise OSError(f"{name}: cannot open shared object file")
+
+    monkeypatch.setattr(ctypes, "CDLL", missing)
+    with pytest.raises(DeviceError, match="no NVIDIA driver.*--gpus all.*doctor.*NUMBA_ENABLE_CUDASIM=1"):
+        library()
+
+
+def test_an_old_driver_and_no_gpu() -> None:
+    with pytest.raises(DeviceError, match=r"too old: it has CUDA 11.8, functad needs 12.1"):
+        device_of(FakeCuda(version=11080))
+    with pytest.raises(DeviceError, match=r"too old: it has CUDA 12.0"):  # kernels take up to 4 KiB of arguments there
+        device_of(FakeCuda(version=12000))
+    with pytest.raises(DeviceError, match="no GPU.*nvidia-smi.*CUDA_VISIBLE_DEVICES"):
+        device_of(FakeCuda(devices=0))
+    fake = FakeCuda()
+    fake.next_code("cuInit", 100)
+    with pytest.raises(DeviceError, match="no GPU"):
+        device_of(fake)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (2, "no memory left for kernels.*nvidia-smi"),
+        (209, "another kind of GPU.*cache clear"),
+        (222, "older than the compiler.*update.*cu12"),
+        (218, "PTX.*report"),
+    ],
+)
+def test_machine_code_that_does_not_fit(code: int, words: str) -> None:
+    fake = FakeCuda()
+    device = device_of(fake)
+    fake.next_code("cuModuleLoadData", code)
+    with pytest.raises(DeviceError, match=words):
+        executable(lambda x: [x + 1], X).on_device([np.ones(6, F32)], device)
+
+
+@pytest.mark.parametrize(("code", "words"), [(700, "illegal address"), (719, "kernel failed")])
+def test_a_kernel_that_faults_is_found_when_results_are_asked_for(code: int, words: str) -> None:
+    fake = FakeCuda()
+    device = device_of(fake)
+    (result,) = executable(lambda x: [x + 1], X).on_device([np.ones(6, F32)], device)
+    fake.next_code("cuStreamSynchronize", code)
+    with pytest.raises(DeviceFaultError, match=f"(?s){words}.*CUDA_LAUNCH_BLOCKING=1.*Started before.*step"):
+        result.host()
+
+
+def test_a_kernel_that_cannot_start_is_named() -> None:
+    fake = FakeCuda()
+    device = device_of(fake)
+    step = executable(lambda x: [x + 1], X)
+    fake.next_code("cuLaunchKernel", 701)
+    name = next(iter(step.generated.kernels))
+    with pytest.raises(DeviceFaultError, match=f"registers or shared memory.*starting the kernel `{name}`"):
+        step.on_device([np.ones(6, F32)], device)
+
+
+def test_every_failure_has_a_fix() -> None:
+    assert all(f.meaning and f.fix for f in cuda_driver.FAILURES.values())
+    fake = FakeCuda()
+    fake.next_code("cuInit", 31337)
+    with pytest.raises(DeviceError, match="CUDA_ERROR_31337, error 31337, in cuInit.*doctor"):
+        device_of(fake)
+
+
+def test_the_stand_in_objects_to_what_the_driver_would() -> None:
+    fake = FakeCuda()
+    with pytest.raises(AssertionError, match="without a context"):
+        fake.cuStreamSynchronize(1)  # type: ignore[attr-defined]
+    with pytest.raises(AssertionError, match="takes 1 arguments"):
+        fake.cuInit()  # type: ignore[attr-defined]
+    device = device_of(fake)
+    held = device.put(np.ones(6, F32))
+    with pytest.raises(AssertionError, match="beyond memory"):
+        device.driver.upload(held.address, np.ones(1000, F32))
+    with pytest.raises(TypeError):
+        fake.cuStreamCreate(ctypes.byref(ctypes.c_void_p()), "flags")  # type: ignore[attr-defined]
+    assert set(PROTOTYPES) >= {"cuLaunchKernel", "cuGraphLaunch"}
+
+
+def test_a_library_that_is_missing_is_no_fault_of_a_kernel() -> None:
+    class DynamicLibNotFoundError(RuntimeError):
+        """As the package cuda-pathfinder raises it."""
+
+    compiler = importlib.import_module("functad.backends.cuda.compiler")
+    text = compiler._explained(DynamicLibNotFoundError("libnvrtc.so.12"))
+    assert re.search(r"missing.*libnvrtc.so.12.*functad\[cuda\].*CUDA_HOME", text) and "report" not in text
+
+
+def test_doctor_shows_the_whole_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeCuda(memory=3 << 30)
+    monkeypatch.setattr(cuda_driver, "library", lambda: fake)
+    monkeypatch.setattr(device_module, "devices", lambda: [device_of(fake)])
+
+    class Compiler:
+        compilers = staticmethod(lambda: "numba-cuda 0.30.4")
+        assembler = staticmethod(lambda: None)
+        ptx = staticmethod(lambda *how: "")
+        found_library = staticmethod(lambda pattern: f"/cuda/lib/{pattern}")
+
+    monkeypatch.setattr(doctor, "_cuda_compiler", lambda: Compiler)
+    monkeypatch.setattr(doctor, "_test_of_gpu", lambda device: f"right on {device}")
+    found = {f[0]: f[1] for f in doctor._cuda() if isinstance(f, tuple)}
+    assert found == {
+        "driver": "for CUDA 12.4", "compiler": "numba-cuda 0.30.4", "libNVVM": "works",
+        "cuBLAS": "/cuda/lib/libcublas.so*",
+        "assembler": "none: the driver assembles kernels whenever they are loaded",
+        "cuda:0": "Fake GPU, compute capability 9.0, 132 multiprocessors, 3.0 of 3.0 GiB free",
+        "products": "functad's kernels", "test kernel": "right on cuda:0",
+    }  # fmt: skip
+    with functad.config.context(cuda_products="functad"):
+        assert ("products", "functad's kernels, as config.cuda_products says") in list(doctor._cuda())
+    wrong = [f for f in doctor._cuda() if isinstance(f, doctor.Problem)]
+    assert not wrong
+
+    def missing(*how: Any) -> str:
+        raise CompilationError("NVIDIA's compiler library libNVVM is missing: pip install 'functad[cuda]'")
+
+    Compiler.ptx = staticmethod(missing)
+    (problem,) = [f for f in doctor._cuda() if isinstance(f, doctor.Problem)]
+    assert "functad[cuda]" in str(problem)
+
+
+def test_doctor_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> Any:
+        raise DeviceError("none")
+
+    monkeypatch.setattr(cuda_driver, "library", missing)
+    assert list(doctor._cuda()) == [("driver", "none: functad runs on the CPU")]

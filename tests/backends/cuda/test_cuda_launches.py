@@ -1,0 +1,146 @@
+"""How a call of a Program becomes launches on a GPU: arguments, order, contexts, events, other libraries' arrays.
+
+The driver is a stand-in.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from cuda_driver_tools import F32, X, device_of, executable, launches_of
+from fake_cuda import FakeCuda
+
+import functad.numpy as jnp
+from functad.backends.cuda import exchange
+from functad.backends.cuda.launching import ArrayPlace, Kernel, PackedLaunches
+from functad.backends.cuda.memory import DeviceMemory
+from functad.errors import DeviceFaultError
+
+
+def test_arguments_are_packed_as_numba_takes_them() -> None:
+    kernel = Kernel("k", lambda *arguments: None)
+    assert kernel[3, 64, None]().shared == 0
+    first = kernel[3, 64](ArrayPlace(1, 8, F32, 5), np.float32(1.5), np.int64(-2))
+    second = kernel[(1, 2, 3), (4, 5), None, 256](ArrayPlace(0, 0, np.dtype(np.int8), 7), np.complex64(1 - 2j), True)
+    assert (first.grid, first.block, first.shared) == ((3, 1, 1), (64, 1, 1), 0)
+    assert (second.grid, second.block, second.shared) == ((1, 2, 3), (4, 5, 1), 256)
+    assert first.types == (("array", "float32"), ("number", "float32"), ("number", "int64"))
+    packed = PackedLaunches([first, second])
+    packed.place([1000, 2000])
+    words = packed.words
+    assert packed.spans == [(0, 9), (9, 19)]
+    assert words[:7].tolist() == [0, 0, 5, 4, 2008, 5, 4]
+    assert words[7:9].view(np.int64)[1] == -2 and words[7:8].view(np.float32)[0] == 1.5
+    assert words[9:16].tolist() == [0, 0, 7, 1, 1000, 7, 1]
+    assert [words[i : i + 1].view(np.float32)[0] for i in (16, 17)] == [1, -2] and words[18] == 1
+    packed.place([3000, 4000])
+    assert words[4] == 4008 and words[13] == 3000
+
+
+def test_kernels_are_told_apart_by_what_they_do() -> None:
+    def made(n: int, name: str) -> Any:
+        def kernel(a: Any) -> None:
+            a[0] = n
+
+        return Kernel(name, kernel)
+
+    assert made(1, "k").text == made(1, "other").text != made(2, "k").text
+
+
+def test_a_call_starts_kernels_in_order_and_waits_for_nothing() -> None:
+    fake = FakeCuda()
+    device = device_of(fake)
+    step = executable(lambda x: [jnp.cumsum(jnp.sin(x)) @ jnp.ones(6, np.float32)], X)
+    x = device.put(np.arange(6, dtype=F32))
+    fake.calls.clear()
+    (result,) = step.on_device([x], device)
+    assert isinstance(result, DeviceMemory) and result.shape == () and result.dtype == F32
+    assert "cuStreamSynchronize" not in fake.calls and "cuMemcpyDtoHAsync" not in fake.calls
+    names = [launch["entry"] for launch in fake.launches]
+    assert names == [launch.kernel.name for launch in launches_of(step, device)] and len(names) >= 2
+    assert fake.launches[0]["words"][4] == x.address and result.address in fake.launches[-1]["words"]
+    result.host()
+    assert fake.calls[-2:] == ["cuMemcpyDtoHAsync", "cuStreamSynchronize"]
+    count = len(fake.calls)
+    result.host()
+    assert len(fake.calls) == count  # copied once
+
+
+def test_each_kernel_is_compiled_once_for_a_device() -> None:
+    fake = FakeCuda(devices=2)
+    one, other = device_of(fake, 0), device_of(fake, 1)
+    step = executable(lambda x: [x + 1], X)
+    for device in (one, one, other):
+        step.on_device([np.ones(6, F32)], device)
+    assert [len(d.driver._compiler.compiled) for d in (one, other)] == [1, 1]
+    assert one.driver._compiler.compiled[0][1] == (9, 0)
+    again = executable(lambda x: [x + 1], X)
+    again.on_device([np.ones(6, F32)], one)
+    assert len(one.driver._compiler.compiled) == 1 and fake.calls.count("cuModuleLoadData") == 2
+
+
+def test_the_context_of_other_libraries_is_current_again_after_each_call() -> None:
+    fake = FakeCuda(devices=2)
+    one, other = device_of(fake), device_of(fake, 1)
+    own, foreign = one.driver._context, other.driver._context
+    assert fake.context == own  # GPU 0's, which CUDA's runtime library chooses by itself
+    step = executable(lambda x: [jnp.cumsum(jnp.sin(x))], X)
+    for before, after in ((None, own), (own, own), (foreign, foreign)):
+        fake.context = before
+        x = one.put(np.ones(6, F32))
+        assert fake.context == after
+        for _ in range(3):  # as it stands, recorded, replayed
+            fake.context = before
+            (result,) = step.on_device([x], one)
+            assert fake.context == after
+            del result
+        fake.context = before
+        one.synchronize()
+        assert fake.context == after
+    fake.context = None
+    step.on_device([np.ones(6, F32)], other)
+    assert fake.context is None
+    fake.context = own
+    fake.next_code("cuLaunchKernel", 701)
+    with pytest.raises(DeviceFaultError):
+        step.on_device([np.ones(6, F32)], other)
+    assert fake.context == own
+
+
+def test_events_tell_how_long_kernels_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("functad.machine_model.CUDA_COPY_BYTES", 1 << 12)
+    fake = FakeCuda()
+    device = device_of(fake)
+    step = executable(lambda x: [jnp.cumsum(jnp.sin(x))], X)
+    profile = step.profile_on([np.ones(6, F32)], device)
+    assert len(profile.kernels) == len(launches_of(step, device))
+    assert all(k.time > 0 and k.floor > 0 for k in profile.kernels) and profile.step > 0
+    assert fake.calls.count("cuEventCreate") == fake.calls.count("cuEventDestroy")
+    assert step.ptx(device) == {k: ".target sm_90" for k in step.generated.kernels}
+
+
+def test_other_libraries_are_waited_for_and_wait() -> None:
+    fake = FakeCuda()
+    driver = device_of(fake).driver
+    fake.calls.clear()
+    driver.wait_for(driver.stream)
+    assert fake.calls[-4:] == ["cuEventCreate", "cuEventRecord", "cuStreamWaitEvent", "cuEventDestroy"]
+
+
+def test_arrays_of_other_libraries_are_copied_before_their_owner_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeCuda()
+    device = device_of(fake)
+    monkeypatch.setattr(exchange, "devices", lambda: [device])
+    owned = device.put(np.arange(6, dtype=F32))
+    for version, stream, first in ((3, device.driver.stream, "cuStreamWaitEvent"), (2, None, "cuCtxSynchronize")):
+        interface = {"version": version, "shape": (6,), "typestr": "<f4", "data": (owned.address, False)}
+        fake.calls.clear()
+        taken = exchange.array_of_interface(
+            SimpleNamespace(__cuda_array_interface__={**interface, **({"stream": stream} if stream else {})})
+        )
+        order = [name for name in fake.calls if name in (first, "cuMemcpyAsync", "cuStreamSynchronize")]
+        assert order == [first, "cuMemcpyAsync", "cuStreamSynchronize"]
+        assert np.array_equal(taken, np.arange(6))

@@ -1,0 +1,103 @@
+"""Real machine code of kernels: needs NVIDIA's compiler library (NVVM), but no GPU."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cuda_driver_tools import F32, X, compiler_with_nvvm, device_of, executable, fake_device, launches_of
+from fake_cuda import FakeCuda
+
+import functad
+import functad.numpy as jnp
+from functad.backends.cuda.launching import PackedLaunches
+from functad.ir import Aval
+
+
+def test_kernels_take_what_is_packed_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numba's words of an array, and numbers; fused where that is asked for; on the disk the second time."""
+    monkeypatch.setenv("FUNCTAD_CACHE_DIR", str(tmp_path))
+    compiler = compiler_with_nvvm()
+    step = executable(lambda x: [(jnp.tanh(x) + 1j)[:, None], x[:, None] @ x[None]], X)
+    launches = launches_of(step, device_of(FakeCuda()))
+    assert len(launches) == 2
+    for launch, (first, last) in zip(launches, PackedLaunches(launches).spans):
+        code, entry = compiler.machine_code(launch, (9, 0))
+        text = compiler.ptx(launch.kernel.function, launch.types, (9, 0))
+        parameters = re.findall(r"\.param \.(\w+) ", text[: text.index("{")])
+        assert entry and ".target sm_90" in text
+        numbers = [n for kind, dtype in launch.types for n in (["u64"] * 7 if kind == "array" else [_WORD[dtype]])]
+        assert parameters == numbers and len(parameters) == last - first
+        assert code.startswith(b"\x7fELF") or b".entry" in code  # with the assembler, or without
+    for fused in (False, True):  # only where the user lets it, or in a matrix product
+        with functad.config.context(fuse_multiply_add=fused):
+            (launch,) = launches_of(executable(lambda x, y: [x * y - x], X, X), device_of(FakeCuda()))
+        text = compiler.ptx(launch.kernel.function, launch.types, (9, 0), launch.kernel.fused)
+        assert ("mul.rn.f32" in text) is not fused  # what has no .rn may be added by the assembler
+    assert all(launch.kernel.fused == (launch.kernel.name == "product") for launch in launches)
+    monkeypatch.setattr(compiler, "ptx", None)  # it is on the disk
+    assert [compiler.machine_code(launch, (9, 0))[1] for launch in launches]
+
+
+@pytest.mark.parametrize(("dtype", "nbytes"), [("float32", 16), ("float64", 16), ("float16", 8), ("int8", 4)])
+def test_four_elements_are_one_load_and_one_store(dtype: str, nbytes: int) -> None:
+    """Nothing loads more than 16 bytes at a time."""
+    compiler = compiler_with_nvvm()
+    (launch,) = launches_of(executable(lambda x, y: [x + y], *[Aval((1 << 20,), np.dtype(dtype))] * 2), fake_device())
+    text = compiler.ptx(launch.kernel.function, launch.types, (9, 0))
+    for way in ("ld", "st"):
+        kinds = re.findall(rf"{way}\.global(?:\.v(\d))?\.[a-z](\d+)", text)
+        assert kinds and {int(count or 1) * int(bits) // 8 for count, bits in kinds} == {nbytes}, kinds
+
+
+def test_what_many_blocks_carry_compiles() -> None:
+    """A block that reads a mark sees the total that was left before it."""
+    compiler = compiler_with_nvvm()
+    _, launch = launches_of(executable(lambda x: [jnp.cumsum(x)], Aval((1 << 20,), F32)), fake_device())
+    assert launch.grid[0] == 547
+    text = compiler.ptx(launch.kernel.function, launch.types, (9, 0))
+    assert re.search(r"(?s)st\.global\.f\d\d.*?membar\.gl.*?atom\.global.*?membar\.gl.*?ld\.global\.f\d\d", text)
+
+
+def test_no_index_of_a_kernel_is_counted_from_the_end() -> None:
+    """By the package numba-cuda: no access asks for the sign of its index, and so for the length of its array."""
+    compiler = compiler_with_nvvm()
+    if compiler._arrays is None:
+        pytest.skip("no package numba-cuda")
+    (launch,) = launches_of(executable(lambda x: [x[::-1] * 2], X), fake_device())
+    text = compiler.ptx(launch.kernel.function, launch.types, (9, 0))
+    assert re.search(r"ld\.param\.u64\s+\S+ \[\w+_param_4\]", text)  # an address
+    assert not re.search(r"ld\.param\.u64\s+\S+ \[\w+_param_5\]", text)  # a length
+
+    names: dict[str, Any] = {}
+    exec("def of_users(x):\n    user_function_0(x)", names)
+    usual = compiler._arrays.fix_integer_index
+    with compiler._plain_indices(names["of_users"]):
+        assert compiler._arrays.fix_integer_index is usual
+
+
+_WORD = {"float32": "f32", "float64": "f64", "int64": "u64"}
+
+
+def softened(x: Any, weights: Any) -> Any:
+    logits = jnp.tanh(x @ weights)
+    return [(jnp.exp(logits - logits.max(-1, keepdims=True)).sum(-1) + jnp.log1p(logits * logits).mean(-1)).sum()]
+
+
+@pytest.mark.parametrize("fun", ["gradient", "sorts"])
+def test_kernels_of_all_forms_compile(fun: str) -> None:
+    """By blocks and by threads, products, merges and digits."""
+    compiler = compiler_with_nvvm()
+    if fun == "gradient":
+        gradient = functad.grad(lambda w, x: softened(x, w)[0])
+        step = executable(lambda w, x: [gradient(w, x)], Aval((300, 257), F32), Aval((4, 300), F32))
+    else:
+        avals = Aval((2000,), np.dtype(np.complex64)), Aval((1 << 18,), np.dtype(np.int16))
+        step = executable(lambda x, y: [jnp.sort(x), jnp.sort(y)], *avals)
+    launches = {launch.kernel.name: launch for launch in launches_of(step, fake_device())}
+    assert len(launches) >= 4 and any(kernel.mapping.by_block for kernel in step.generated.kernels.values())
+    for launch in launches.values():
+        assert ".entry" in compiler.ptx(launch.kernel.function, launch.types, (8, 0))
