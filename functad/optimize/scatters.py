@@ -130,7 +130,8 @@ def _of_scatter(eqn: Eqn, flag: _Flag, old: Atom, update: Eqn) -> list[Eqn] | No
     for d in flag.axes:
         if d in numbers.operand_batching_dims:
             continue
-        if d in numbers.inserted_window_dims or sizes[d] != operand.aval.shape[d]:
+        named = (*numbers.inserted_window_dims, *numbers.scatter_dims_to_operand_dims)
+        if d in named or sizes[d] != operand.aval.shape[d]:
             return None
         numbers, place = _with_batch_axis(numbers, d)
         added.append((place, sizes[d]))

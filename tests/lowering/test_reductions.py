@@ -162,6 +162,14 @@ def test_integer_products_of_many_columns_go_block_by_block(
         )
 
 
+def test_integers_of_no_rows_and_many_columns() -> None:
+    def f(x: Any) -> list[Any]:
+        return [jnp.sum(x, axis=1), jnp.prod(x, axis=(0, 1)), jnp.any(x, axis=1)]
+
+    for found, plain in zip(functad.jit(f)(np.ones((3, 0, 300), np.int32)), f(jnp.ones((3, 0, 300), "int32"))):
+        np.testing.assert_array_equal(found, plain, strict=True)
+
+
 def test_more_than_few_terms_are_gathered_by_vectors() -> None:
     def kernel_of(length: int) -> str:
         return kernels(lambda x: jnp.sum(jnp.exp(jnp.sin(jnp.tanh(x))), 1), array(40, length))

@@ -139,6 +139,13 @@ def test_products_that_overflow_on_their_way_do_so_in_their_order(dtype: str) ->
         np.testing.assert_allclose(found, plain, rtol=1e-3 if dtype == "float16" else 1e-6)
 
 
+def test_products_behind_a_large_one_are_done_in_their_order() -> None:
+    x = np.ones((5, 80))
+    x[:, 15] = 1e300
+    x[:, 16:18] = 1e-161  # their product is no normal number: it has few digits
+    np.testing.assert_allclose(functad.jit(lambda x: lax.cumprod(x, 1))(x), np.cumprod(x, 1), rtol=1e-12)
+
+
 def test_what_is_computed_twice_is_no_function() -> None:
     x = np.random.default_rng(0).normal(size=(5, 40)).astype(np.float32)
 

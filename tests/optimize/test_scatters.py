@@ -83,6 +83,19 @@ def test_windows_that_are_moved_into_bounds() -> None:
     _check(functad.vmap(block), ROWS.reshape(3, 2, 2), PLACES, SOME)
 
 
+def test_a_window_of_all_rows_whose_place_is_data_is_made_as_written() -> None:
+    numbers = lax.ScatterDimensionNumbers(
+        update_window_dims=(1, 2), inserted_window_dims=(), scatter_dims_to_operand_dims=(0, 1)
+    )
+
+    def fun(rows: Any, places: Any, some: Any) -> Any:
+        updated = lax.scatter(rows, places, jnp.full((1, 3, 2), 8.0), numbers, mode="drop")
+        return lax.select(lax.broadcast_in_dim(some, rows.shape, (0,)), updated, rows)
+
+    for place in (0, 1):
+        _check(fun, jnp.asarray(ROWS), np.array([[place, 1]], np.int32), SOME, chooses=True)
+
+
 def test_slices_at_known_places() -> None:
     def one(row: Any, some: Any) -> Any:
         return jnp.where(some, row.at[1::2].add(1.0), row), jnp.where(some, row, row.at[2].set(1.0))

@@ -328,7 +328,7 @@ class _CpuEmitter:
             self._line(at + len(trailing), f"{self._element(stores[a.name])} = {identity(a)}")
         self._place([*leading, *self.inner, *trailing])
         are_exact = all(kind_of(a.dtype) in "iub" for a in self.nest.accumulators)
-        if are_exact and all(s.level == POST for s in self.nest.stores):
+        if are_exact and self.nest.points and all(s.level == POST for s in self.nest.stores):
             self._gather_integers(leading, trailing)
         else:
             self._gather(leading, trailing)

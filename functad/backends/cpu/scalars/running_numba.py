@@ -71,7 +71,8 @@ def _register(kind: str, function: Callable[..., Any], element: Any, pointer: An
                 builder.store(last, total)
 
             if kind == "prod" and isinstance(element, types.Float):
-                with builder.if_else(vectors.are_moderate(results[0])) as (then, otherwise):
+                are_moderate = builder.and_(*map(vectors.are_moderate, (so_far, results[0])))
+                with builder.if_else(are_moderate) as (then, otherwise):
                     with then:
                         store(*results)
                     with otherwise:
