@@ -520,7 +520,7 @@ def _number(text: str) -> Any:
     return complex(text) if text.endswith(("j", "j)")) else _python(text)
 
 
-_INTEGER, _FLOAT = re.compile(r"-?(0|[1-9]\d*)", re.ASCII), re.compile(r"-?\d+(\.\d*)?(e[+-]?\d+)?", re.ASCII)
+_INTEGER, _FLOAT = re.compile(r"-?(0|[1-9]\d*)", re.ASCII), re.compile(r"-?(0|[1-9]\d*)(\.\d*)?(e[+-]?\d+)?", re.ASCII)
 
 
 def _python(text: str) -> Any:

@@ -298,6 +298,7 @@ WRONG = {
     "{ lambda ; a:f32[3]. let a:f32[3] = sin a in (a,) }": "`a` is assigned for the second time",
     "{ lambda ; a:f33[3]. let in (a,) }": "no dtype is written `f33`; there is `f32`",
     "{ lambda ; a:f32[3]. let b:f32[] = reduce_sum a in (b,) }": "`reduce_sum`",
+    "{ lambda ; . let in (007:f32[],) }": "`007` is no number of type f32[]",
     "{ lambda ; a:f32[3]. let b:f32[3] = add a 1.5:i32[] in (b,) }": "`1.5` is no number of type i32[]",
     "{ lambda ; a:f32[3]. let b:f32[3] = add a 300:u8[] in (b,) }": "`300` is no number of type u8[]",
     "{ lambda ; a:f32[3]. let b:f32[3] = add a 1:i32[] in (b,) }": "`add`",
