@@ -14,7 +14,7 @@ import numpy as np
 
 from functad.array import Array, wrap
 from functad.calls.builder import TangentMap, call_primitive, pushforward_of
-from functad.errors import ConcretizationError, DifferentiationError, LeakedTracerError
+from functad.errors import ConcretizationError, DifferentiationError, LeakedTracerError, TracerError
 from functad.evaluation import aval_of
 from functad.ir import Absent, Aval, Linearize, Primitive, Program, Var, Zero, memoised
 from functad.lowering_rules import Loops
@@ -91,11 +91,17 @@ def call_custom(primitive: Primitive, fun: Callable[..., list[Any]], args: Flat,
 
 
 def _shown(fun: Callable[..., list[Any]], args: Flat, trace: Trace, name: str) -> Program | None:
-    """The function as a Program for an observer who wants to see what is called, though only its rule runs."""
+    """The function as a Program for an observer who wants to see what is called, though only its rule runs.
+
+    None if nobody wants to, or it has none: it closes over traced values, or needs the numbers that it computes with.
+    """
     if watching.observer is None or not watching.observer.stages_calls:
         return None
-    with observed(None):
-        program, closed_over = _staged(fun, args, trace, name)
+    try:
+        with observed(None):
+            program, closed_over = _staged(fun, args, trace, name)
+    except TracerError:
+        return None
     return None if closed_over else program
 
 

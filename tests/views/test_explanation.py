@@ -246,6 +246,16 @@ def test_functions_with_rules_show_what_they_call_and_what_their_rules_are_calle
     assert "custom_lin[name=clipped" in linearised and "bwd=clipped_bwd" in linearised and " at 0x" not in str(found)
 
 
+def test_a_function_with_a_rule_that_branches_on_values_runs_as_it_does_unobserved():
+    @functad.custom_vjp
+    def branching(x):
+        return jnp.sin(x) if x > 0 else x
+
+    branching.defvjp(lambda x: (jnp.sin(x), x), lambda x, ct: (ct * jnp.cos(x),))
+    found = functad.explain(functad.grad(branching), times=False)(1.0)
+    assert "custom_lin[name=branching" in str(found["Linearised"])
+
+
 def test_random_keys_become_words():
     found = functad.explain(lambda key: functad.random.uniform(key, (4,)), times=False)(functad.random.key(0))
     text = str(found["Keys on words"])
