@@ -7,6 +7,7 @@ Knows the public names only. `functad.numpy`, which gives arrays their operators
 from typing import TYPE_CHECKING
 
 from functad.system.garbage import collection_paused as _collection_paused
+from functad.system.garbage import spare_from_search as _spare_from_search
 
 with _collection_paused():  # a tenth of the time that all this takes
     from functad import numpy as numpy
@@ -111,6 +112,8 @@ with _collection_paused():  # a tenth of the time that all this takes
     from functad.user_kernels import numba_primitive
     from functad.version import __version__ as __version__
     from functad.version import __version_info__ as __version_info__
+
+    _spare_from_search()  # of the modules, which takes as long as a tenth of their imports
 
 _keep_freed_memory()
 _install_tracebacks()
