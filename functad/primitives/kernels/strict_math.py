@@ -7,7 +7,7 @@ function: there is nothing left for a compiler, a vector unit or a library to ch
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
