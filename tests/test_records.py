@@ -5,12 +5,15 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
+import re
 import typing
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import functad
 from functad.exact import exact_key
 from functad.records import NamedTuple, Record
 
@@ -109,3 +112,9 @@ def test_named_tuples_are_those_of_typing() -> None:
         assert getattr(Pair, name) == getattr(Alike, name)
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'first'"):
         Pair()  # type: ignore[call-arg]
+
+
+def test_named_tuples_of_functad_are_made_by_records() -> None:
+    folder = Path(functad.__file__).parent
+    texts = {path: path.read_text() for path in folder.rglob("*.py") if path != folder / "records.py"}
+    assert not [str(path) for path, text in texts.items() if re.search(r"(?m)^from typing import .*\bNamedTuple\b", text)]
