@@ -7,6 +7,7 @@ Knows the public names only. `functad.numpy`, which gives arrays their operators
 from typing import TYPE_CHECKING
 
 from functad.system.garbage import collection_paused as _collection_paused
+from functad.system.garbage import spare_from_search as _spare_from_search
 
 with _collection_paused():  # a tenth of the time that all this takes
     from functad import numpy as numpy
@@ -31,30 +32,22 @@ with _collection_paused():  # a tenth of the time that all this takes
         eval_jaxpr,
         eval_shape,
         explain,
-        fwd_and_bwd,
         grad,
         graph,
-        hessian,
         host_count,
         host_id,
         host_ids,
         io_callback,
-        jacfwd,
-        jacobian,
-        jacrev,
         jit,
         jvp,
         linear_transpose,
         linearize,
-        live_arrays,
         local_device_count,
         local_devices,
         make_jaxpr,
         named_call,
         named_scope,
         parse_program,
-        print_environment_info,
-        print_saved_residuals,
         process_count,
         process_index,
         process_indices,
@@ -100,17 +93,20 @@ with _collection_paused():  # a tenth of the time that all this takes
         transfer_guard_device_to_host,
         transfer_guard_host_to_device,
     )
-    from functad.core import ensure_compile_time_eval, typeof
     from functad.dtypes import float0
     from functad.ir import check_program
     from functad.layouts import NamedSharding
     from functad.layouts import PartitionSpec as P
     from functad.pretty import program_to_text
     from functad.system.freed_memory import keep_freed_memory as _keep_freed_memory
+    from functad.system.later import elsewhere as _elsewhere
     from functad.system.tracebacks import install as _install_tracebacks
+    from functad.tracing import ensure_compile_time_eval
     from functad.user_kernels import numba_primitive
     from functad.version import __version__ as __version__
     from functad.version import __version_info__ as __version_info__
+
+    _spare_from_search()  # of the modules, which takes as long as a tenth of their imports
 
 _keep_freed_memory()
 _install_tracebacks()
@@ -146,6 +142,17 @@ if TYPE_CHECKING:
     from functad import tree_util as tree_util
     from functad import typing as typing
     from functad import views as views
+    from functad.api import (
+        fwd_and_bwd,
+        hessian,
+        jacfwd,
+        jacobian,
+        jacrev,
+        live_arrays,
+        print_environment_info,
+        print_saved_residuals,
+    )
+    from functad.core import typeof
 
 _SUBMODULES = (
     "ad_checkpoint",
@@ -282,7 +289,14 @@ __all__ = [
 
 
 if not TYPE_CHECKING:
-    __getattr__ = absent(__name__, _SUBMODULES)
+    _PLACES = {
+        "functad.api": (
+            *("fwd_and_bwd", "hessian", "jacfwd", "jacobian", "jacrev", "live_arrays"),
+            *("print_environment_info", "print_saved_residuals"),
+        ),
+        "functad.core": ["typeof"],
+    }
+    __getattr__ = absent(__name__, _SUBMODULES, _elsewhere(_PLACES))
 
 
 def __dir__() -> list[str]:

@@ -3,7 +3,9 @@
 Knows names only.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from functad import checkpoint_policies
 from functad.absent import absent
@@ -21,6 +23,7 @@ from functad.checkpoint_policies import (
     save_from_both_policies,
     save_only_these_names,
 )
+from functad.records import NamedTuple
 
 Saveable = True
 """What a policy of one's own returns for a value to keep; in JAX an object, here a truth value as well."""

@@ -16,12 +16,13 @@ Raises:
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from functad.absent import absent
 from functad.api.arguments import function_name, leaf_aval, positional_names
 from functad.extend.linear_util import WrappedFun, transformation_with_aux
 from functad.ir import Aval
+from functad.records import NamedTuple
 from functad.tree_util import PyTreeDef, keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
 
 

@@ -12,6 +12,7 @@ Raises:
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
@@ -332,7 +333,11 @@ def finfo(dtype: Any) -> np.finfo:
     >>> jnp.finfo(jnp.float32).bits
     32
     """
-    dtype = as_dtype(dtype)
+    return _limits(as_dtype(dtype))
+
+
+@cache
+def _limits(dtype: np.dtype) -> np.finfo:
     if kind_of(dtype) not in "fc":
         raise DTypeError(f"finfo takes a floating or complex dtype, got {dtype}; use iinfo for integers")
     return cast(np.finfo, import_module("ml_dtypes").finfo(dtype)) if dtype.name == "bfloat16" else np.finfo(dtype)

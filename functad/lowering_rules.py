@@ -6,11 +6,11 @@ A rule knows neither the CPU nor CUDA, and no compiler: it gives the text of sca
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from functad.records import Record
+from functad.records import NamedTuple, Record
 
 # Running sums and products are kept in this dtype, so that the error does not grow with the length.
 _WIDE = {"float16": "float32", "bfloat16": "float32", "float32": "float64", "complex64": "complex128"}

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from functad.errors import ArgumentError
+from functad.records import NamedTuple
 
 Value: TypeAlias = "bool | str | int | Any"
 

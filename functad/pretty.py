@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from itertools import count
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from functad.dtypes import float0, kind_of
 from functad.errors import FunctadError
 from functad.ir import Atom, Eqn, Literal, Program, Var, set_formatter, subprograms
 from functad.local_names import add_local_names
+from functad.records import NamedTuple
 from functad.system.once import imported
 
 WIDTH = 80

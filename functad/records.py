@@ -1,21 +1,39 @@
-"""Frozen dataclasses whose methods are written once, here, and not anew for each of them.
+"""Frozen dataclasses whose methods are written once, here, and not anew for each of them; and named tuples.
 
-Knows nothing of what they hold. Writing methods is most of what a dataclass costs, and a program waits for all of them
-when it starts.
+Knows nothing of what they hold. Writing methods is most of what a dataclass costs, and compiling the types of its
+fields most of what a named tuple does; a program waits for all of them when it starts.
 """
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import MISSING, FrozenInstanceError, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
+    from typing import NamedTuple as NamedTuple
+
     from typing_extensions import dataclass_transform
 else:
 
     def dataclass_transform(**options: Any) -> Callable[[type], type]:
         return lambda cls: cls
+
+    class _Fields(type):
+        """Makes a named tuple of the body of a class, whose types stay the text that they are."""
+
+        def __new__(cls, name, bases, body):
+            types = body.pop("__annotations__")
+            defaults = [body.pop(field) for field in types if field in body]
+            made = namedtuple(name, types, defaults=defaults, module=body["__module__"])  # noqa: PYI024
+            made.__annotations__ = made.__new__.__annotations__ = types
+            for key, value in body.items():
+                setattr(made, key, value)
+            return made
+
+    NamedTuple = type.__new__(_Fields, "NamedTuple", (), {})
+    """As `typing.NamedTuple`, in less time, for files that begin with `from __future__ import annotations`."""
 
 
 @dataclass_transform(frozen_default=True)

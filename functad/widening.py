@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from functad.array import Array
 from functad.dtypes import kind_of
 from functad.evaluation import aval_of
 from functad.ir import Primitive, Source
+from functad.records import NamedTuple
 from functad.tracing import Op, Tracer
 from functad.user_source import user_source
 

@@ -71,3 +71,18 @@ for found, expected in zip(functad.jit(gradient)(table, w), gradient(table, w)):
     np.testing.assert_allclose(found, expected, rtol=1e-4)
 """
     run(program)
+
+
+SELDOM = """
+import sys, functad, functad.numpy as jnp
+seldom = "core debug.callbacks debug.prompt debug.stepping api.environment api.jacobians api.residuals extend".split()
+print([name for name in seldom if f"functad.{name}" in sys.modules])
+from functad import jacfwd, typeof
+assert jacfwd is functad.api.jacfwd and typeof is functad.core.typeof
+for module in (functad, functad.api, functad.debug):
+    assert all(hasattr(module, name) for name in dir(module))
+"""
+
+
+def test_what_few_programs_use_is_imported_when_it_is_asked_for() -> None:
+    assert run(SELDOM) == "[]\n"

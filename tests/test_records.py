@@ -5,19 +5,34 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
+import re
+import typing
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import functad
 from functad.exact import exact_key
-from functad.records import Record
+from functad.records import NamedTuple, Record
 
 
 class Place(Record):
     x: int
     y: float = 0.0
     note: str = dataclasses.field(default="", compare=False)
+
+
+class Pair(NamedTuple):
+    """Two things."""
+
+    first: int
+    second: list[int] = []  # noqa: RUF012
+
+    @property
+    def sum(self) -> int:
+        return self.first + sum(self.second)
 
 
 class Unlike(Record, eq=False, kw_only=True):
@@ -79,3 +94,28 @@ class Rule(Record):
 
 def test_a_function_that_is_a_default_is_no_method() -> None:
     assert Rule().choose(a=1) and not Rule().choose()
+
+
+def test_named_tuples_are_those_of_typing() -> None:
+    class Alike(typing.NamedTuple):
+        first: int
+        second: list[int] = []  # noqa: RUF012
+
+    pair = Pair(1)
+    assert pair == (1, []) and type(pair).__mro__[1:] == (tuple, object)
+    assert Pair(first=1, second=[2, 3]).sum == 6 and pair._replace(first=4).sum == 4
+    assert repr(pair) == "Pair(first=1, second=[])" and Pair.__doc__ == "Two things."
+    assert pickle.loads(pickle.dumps(pair)) == copy.deepcopy(pair) == pair
+    assert (Pair.__module__, Pair.__qualname__) == (__name__, "Pair")
+    assert typing.get_type_hints(Pair) == typing.get_type_hints(Alike)
+    for name in ("_fields", "_field_defaults", "__match_args__", "__slots__"):
+        assert getattr(Pair, name) == getattr(Alike, name)
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'first'"):
+        Pair()  # type: ignore[call-arg]
+
+
+def test_named_tuples_of_functad_are_made_by_records() -> None:
+    folder = Path(functad.__file__).parent
+    others = [path for path in folder.rglob("*.py") if path != folder / "records.py"]
+    imports = re.compile(r"^from typing import .*\bNamedTuple\b", re.MULTILINE)
+    assert not [str(path) for path in others if imports.search(path.read_text())]

@@ -20,6 +20,9 @@ Raises:
     TreeError: structures that should be the same are not.
 """
 
+from typing import TYPE_CHECKING
+
+from functad.absent import absent
 from functad.api.arguments import ShapeDtypeStruct
 from functad.api.autodiff import (
     grad,
@@ -51,8 +54,6 @@ from functad.api.devices import (
     process_index,
     process_indices,
 )
-from functad.api.environment import live_arrays, print_environment_info
-from functad.api.forward_backward import fwd_and_bwd
 from functad.api.implicit import custom_linear_solve, custom_root
 from functad.api.inspection import (
     closure_convert,
@@ -64,12 +65,17 @@ from functad.api.inspection import (
     named_call,
     parse_program,
 )
-from functad.api.jacobians import hessian, jacfwd, jacobian, jacrev
 from functad.api.mapping import vmap
 from functad.api.meshes import device_put
-from functad.api.residuals import print_saved_residuals, saved_residuals
 from functad.layouts import Device
+from functad.system.later import elsewhere
 from functad.user_source import named_scope
+
+if TYPE_CHECKING:
+    from functad.api.environment import live_arrays, print_environment_info
+    from functad.api.forward_backward import fwd_and_bwd
+    from functad.api.jacobians import hessian, jacfwd, jacobian, jacrev
+    from functad.api.residuals import print_saved_residuals, saved_residuals
 
 __all__ = [
     "Device",
@@ -127,3 +133,16 @@ __all__ = [
     "vjp",
     "vmap",
 ]
+
+if not TYPE_CHECKING:
+    _PLACES = {
+        "functad.api.environment": ["live_arrays", "print_environment_info"],
+        "functad.api.forward_backward": ["fwd_and_bwd"],
+        "functad.api.jacobians": ["hessian", "jacfwd", "jacobian", "jacrev"],
+        "functad.api.residuals": ["print_saved_residuals", "saved_residuals"],
+    }
+    __getattr__ = absent(__name__, found=elsewhere(_PLACES))
+
+
+def __dir__() -> list[str]:
+    return __all__

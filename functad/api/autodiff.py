@@ -6,7 +6,7 @@ Knows pytrees and argument numbers; the mathematics is in `functad.transforms`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Concatenate, Literal, NamedTuple, TypeVar, overload
+from typing import Any, Concatenate, Literal, TypeVar, overload
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from functad.errors import ArgumentError, DifferentiationError, TreeError
 from functad.evaluation import aval_of
 from functad.ir import Aval, Program, UndefinedPrimal, Zero
 from functad.primitives.common import convert_element_type, instantiate
+from functad.records import NamedTuple
 from functad.tracing import runs_at_once, trace_to_program
 from functad.transforms.backward import linearize_once
 from functad.transforms.forward import is_differentiable, jvp_flat

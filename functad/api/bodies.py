@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from functad.evaluation import aval_of
 from functad.ir import Aval, Program
 from functad.primitives.common import convert_element_type
 from functad.primitives.kernels.conversion import converted
+from functad.records import NamedTuple
 from functad.system.recent import Recent
 from functad.tracing import Trace, Tracer, program_from_ops
 from functad.tree_util import PyTreeDef, keystr, tree_flatten, tree_flatten_with_path, tree_map, tree_unflatten

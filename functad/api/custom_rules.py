@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial, reduce, update_wrapper
-from typing import Any, NamedTuple
+from typing import Any
 
 from functad.api.arguments import (
     P,
@@ -26,6 +26,7 @@ from functad.calls.custom_rules import Backward, call_custom, custom_jvp_call_p,
 from functad.errors import CustomRuleError, LeakedTracerError, NoRuleError, TreeError
 from functad.evaluation import aval_of
 from functad.ir import Program, Zero
+from functad.records import NamedTuple
 from functad.tracing import eval_program, trace_to_program
 from functad.tree_util import (
     PyTreeDef,

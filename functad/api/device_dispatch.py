@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from sys import getrefcount
-from typing import Any, NamedTuple
+from typing import Any
 
 from functad.api.dispatch import MISS, Arguments, CallText, FastCall, Results, make_call, shared
 from functad.array import ArrayImpl, consume, value_of
@@ -27,6 +27,7 @@ from functad.device_arrays import (
 )
 from functad.ir import Aval
 from functad.layouts import CPU, Device, device_named
+from functad.records import NamedTuple
 from functad.tracing import is_tracer
 
 

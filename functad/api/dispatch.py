@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from sys import getrefcount
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from functad.ir import Aval, Literal, Program, memoised
 from functad.pretty import escaped
 from functad.pytrees.nodes import KINDS, is_namedtuple
 from functad.pytrees.treedef import fold
+from functad.records import NamedTuple
 from functad.system.freed_memory import OWN_MEMORY, aligned_copy, aligned_empty, empty_for, is_aligned, large_empty
 from functad.tree_util import PyTreeDef, tree_unflatten
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from functad.api.meshes import check_devices, device_put, layouts_of
 from functad.errors import ArgumentError
 from functad.evaluation import aval_of
 from functad.ir import Aval
+from functad.records import NamedTuple
 from functad.tree_util import PyTreeDef, tree_unflatten
 
 

@@ -6,13 +6,14 @@ Knows the pullbacks of `vjp`, whose leaves are the residuals.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from functad.api.arguments import LeafNames, as_value, check_callable, leaf_aval
 from functad.api.autodiff import vjp
 from functad.errors import ArgumentError
 from functad.ir import Aval, Eqn, Program
 from functad.primitives.barrier import name as _name
+from functad.records import NamedTuple
 from functad.tracing import trace_to_program
 from functad.tree_util import tree_flatten, tree_map, tree_unflatten
 

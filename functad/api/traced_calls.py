@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from itertools import count
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from functad.api.dispatch import Arguments, FastCall
 from functad.config import config
 from functad.exact import exact_key
 from functad.ir import Aval, Program
+from functad.records import NamedTuple
 from functad.system.recent import Recent
 from functad.tree_util import PyTreeDef
 

@@ -6,11 +6,12 @@ Knows steps and storages; what memory is, and how a kernel runs, a backend says.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from functad.lowering.blocks import ControlPlan
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.steps import BranchStep, LoopStep, Move, Stack
+from functad.records import NamedTuple
 
 
 class Address(NamedTuple):

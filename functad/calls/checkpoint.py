@@ -15,7 +15,7 @@ again gets its operands through `optimization_barrier`, with the cotangents amon
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from functad.calls.builder import TangentMap, call_primitive, pushforward_by
 from functad.calls.closed_call import closed_call_p
@@ -26,6 +26,7 @@ from functad.editing.dead_code import eliminate_dead_code
 from functad.editing.inlining import inline_calls
 from functad.ir import Absent, Atom, Eqn, Primitive, Program, Var, memoised
 from functad.lowering_rules import Defined
+from functad.records import NamedTuple
 from functad.tracing import Tracer, bind, eval_program
 from functad.transforms.programs import jvp_program
 

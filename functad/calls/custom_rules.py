@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from functad.ir import Absent, Aval, Linearize, Primitive, Program, Var, Zero, m
 from functad.lowering_rules import Loops
 from functad.observing import observed, watching
 from functad.primitives.common import is_linear, reduce_sum
+from functad.records import NamedTuple
 from functad.tracing import (
     Trace,
     Tracer,

@@ -6,7 +6,7 @@ Knows Programs of flat lists of values; nothing of pytrees. How the solver finds
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from functad.ir import Absent, Aval, Primitive, Program, Zero, memoised
 from functad.lowering_rules import Call
 from functad.primitives.arithmetic import neg, sub
 from functad.primitives.common import instantiate, is_linear
+from functad.records import NamedTuple
 from functad.tracing import bind, eval_program, trace_to_program
 from functad.transforms.batching import place_batch_axis
 from functad.transforms.programs import batch_program

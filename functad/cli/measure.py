@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ import functad.numpy as jnp
 from functad import execution, machine_model
 from functad.config import config
 from functad.errors import ArgumentError
+from functad.records import NamedTuple
 
 _HEAD = "from functad.backends.cpu.scalars.elementary import exp\n\n\n"
 NEAR = 2.5  # a fact that differs by no more than this factor is right: limits lie where times hardly change

@@ -6,7 +6,7 @@ Operands are the index (int32, clamped to the branches) and what every branch ta
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from functad.primitives.common import convert_element_type, full_like, instantia
 from functad.primitives.logic import eq_p, select_n
 from functad.primitives.ordering import max_p, min_p
 from functad.primitives.structure import broadcast_in_dim
+from functad.records import NamedTuple
 from functad.tracing import bind, eval_program, trace_to_program
 from functad.transforms.batching import place_batch_axis
 from functad.transforms.programs import batch_program, linearize_program, transpose_program

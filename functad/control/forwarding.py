@@ -8,11 +8,12 @@ differentiation, stacked step by step.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from functad.calls.common import group, memoised_together, split_at, with_constants
 from functad.control import conditional, scan, while_loop
 from functad.ir import Program, Var, memoised, program_has_effects
+from functad.records import NamedTuple
 
 
 def handed_on(program: Program) -> list[int | None]:

@@ -6,10 +6,10 @@ Knows the body of a scan, `(constants, carry, slices) → (carry, slices of resu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from functad.calls.common import group, split_at
 from functad.ir import Program, Var, memoised
+from functad.records import NamedTuple
 
 
 class KnownCarry(NamedTuple):

@@ -8,7 +8,7 @@ is linear in its carry: tangents, or cotangents.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from functad.primitives.common import (
     zeros_of,
 )
 from functad.primitives.logic import lt
+from functad.records import NamedTuple
 from functad.tracing import bind, eval_program, trace_to_program
 from functad.transforms.batching import place_batch_axis
 from functad.transforms.programs import batch_program, linearize_program, transpose_program

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from functad.primitives.arithmetic import add
 from functad.primitives.common import full_like, instantiate
 from functad.primitives.logic import and_p, lt, select_n
 from functad.primitives.reduction import reduce_or
+from functad.records import NamedTuple
 from functad.tracing import bind, eval_program, trace_to_program
 from functad.transforms.batching import place_batch_axis
 from functad.transforms.effects import without_actions

@@ -14,11 +14,12 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 from functad.data.compressed import gunzip
 from functad.errors import ArgumentError, DataError
+from functad.records import NamedTuple
 from functad.system.cache import atomic_write
 from functad.system.progress import Progress
 

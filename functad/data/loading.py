@@ -11,13 +11,14 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from functad import random
 from functad.data.batching import Batches, Items, check_key
 from functad.errors import ArgumentError
+from functad.records import NamedTuple
 from functad.tree_util import tree_map
 
 _LAST = ("keep", "drop", "pad")

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from functad.data.idx import parse_idx, read_idx
 from functad.data.places import Collection, DataFile
 from functad.errors import DataError
+from functad.records import NamedTuple
 
 COLLECTION = Collection(
     "MNIST",

@@ -9,10 +9,10 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from functad.data.download import RemoteFile, fetch, read_verified
 from functad.errors import DataError
+from functad.records import NamedTuple
 from functad.system.cache import cache_dir
 
 

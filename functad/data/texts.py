@@ -10,13 +10,13 @@ import io
 import re
 import tarfile
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from functad.data.download import RemoteFile
 from functad.data.places import Archive, Collection, DataFile
 from functad.errors import ArgumentError, DataError
+from functad.records import NamedTuple
 from functad.system.cache import atomic_write
 
 _FOLDS = 10

@@ -13,14 +13,22 @@ Raises:
 from typing import TYPE_CHECKING
 
 from functad.absent import absent
-from functad.debug.callbacks import callback, log, print
-from functad.debug.prompt import breakpoint
-from functad.debug.stepping import step
+from functad.system.later import elsewhere
+
+if TYPE_CHECKING:
+    from functad.debug.callbacks import callback, log, print
+    from functad.debug.prompt import breakpoint
+    from functad.debug.stepping import step
 
 __all__ = ["breakpoint", "callback", "log", "print", "step"]
 
 if not TYPE_CHECKING:
-    __getattr__ = absent(__name__)
+    _PLACES = {
+        "functad.debug.callbacks": ["callback", "log", "print"],
+        "functad.debug.prompt": ["breakpoint"],
+        "functad.debug.stepping": ["step"],
+    }
+    __getattr__ = absent(__name__, found=elsewhere(_PLACES))
 
 
 def __dir__() -> list[str]:

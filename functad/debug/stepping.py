@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, TextIO, overload
+from typing import Any, TextIO, overload
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from functad.evaluation import implementation
 from functad.ir import Atom, Program, Var
 from functad.ir import Literal as Number
 from functad.pretty import equation_to_text, program_to_text
+from functad.records import NamedTuple
 from functad.system.once import imported
 from functad.tree_util import tree_flatten
 

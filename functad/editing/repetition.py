@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from functad.ir import Eqn, Literal, Program, Var
 from functad.lowering_rules import Indexed
+from functad.records import NamedTuple
 
 _CANDIDATES = 12  # periods that are tried
 

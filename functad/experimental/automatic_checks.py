@@ -6,7 +6,7 @@ Knows single equations, their operands and results.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from functad.primitives.gather_scatter import (
     scatter_mul_p,
     scatter_p,
 )
+from functad.records import NamedTuple
 from functad.tree_util import tree_flatten
 
 _SLICES = (dynamic_slice_p, dynamic_update_slice_p)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from functad.errors import ArgumentError
 from functad.errors import CheckError as JaxRuntimeError
 from functad.ir import Aval
 from functad.primitives.callback import debug_callback
+from functad.records import NamedTuple
 from functad.tracing import Tracer
 from functad.tree_util import register_pytree_node_class, tree_flatten, tree_unflatten
 

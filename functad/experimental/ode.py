@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from functad.array import Array
 from functad.dtypes import kind_of
 from functad.errors import DTypeError, ShapeError
 from functad.flatten_util import ravel_pytree
+from functad.records import NamedTuple
 from functad.tree_util import tree_flatten, tree_map, tree_unflatten
 
 __all__ = ["odeint"]

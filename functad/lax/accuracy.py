@@ -6,7 +6,9 @@ Knows names alone.
 from __future__ import annotations
 
 import enum
-from typing import Any, NamedTuple
+from typing import Any
+
+from functad.records import NamedTuple
 
 
 class AccuracyMode(enum.Enum):

@@ -9,7 +9,7 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -43,6 +43,7 @@ from functad.primitives.joining import concatenate
 from functad.primitives.logic import lt
 from functad.primitives.reduction import slice_along
 from functad.pytrees.treedef import returned
+from functad.records import NamedTuple
 from functad.tracing import Tracer, has_value
 from functad.tree_util import PyTreeDef, tree_flatten, tree_map, tree_unflatten
 

@@ -14,7 +14,7 @@ Raises:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from functad import numpy as jnp
 from functad.array import Array
@@ -24,6 +24,7 @@ from functad.lax.loops import scan
 from functad.lax.operands import operand, same_dtype
 from functad.lax.products import dot_general
 from functad.lax.shapes import broadcast_in_dim, broadcasted_iota
+from functad.records import NamedTuple
 
 
 class RaggedDotDimensionNumbers(NamedTuple):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from functad.editing.dead_code import eliminate_dead_code
 from functad.editing.inlining import inline_calls
@@ -33,6 +32,7 @@ from functad.lowering.steps import (
 )
 from functad.lowering.target import StepWriter
 from functad.lowering_rules import ControlFlow, Indexed
+from functad.records import NamedTuple
 
 
 class Scheduled(NamedTuple):

@@ -6,12 +6,12 @@ Knows the Programs of a loop's condition and body; nothing of buffers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from functad.dtypes import kind_of
 from functad.ir import Atom, Eqn, Literal, Program, Var, definitions
 from functad.primitives.arithmetic import add_p, sub_p
 from functad.primitives.logic import and_p, ge_p, gt_p, le_p, lt_p, ne_p
+from functad.records import NamedTuple
 
 _MIRRORED = {lt_p: gt_p, le_p: ge_p, gt_p: lt_p, ge_p: le_p, ne_p: ne_p}
 _UPWARDS = (lt_p, le_p, ne_p)  # of what the condition may be for a number that grows

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.nest import Nest
 from functad.primitives.loops.convolution_geometry import Convolution
 from functad.primitives.loops.sort_keys import RowSort
+from functad.records import NamedTuple
 
 
 @dataclass(eq=False)

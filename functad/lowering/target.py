@@ -6,7 +6,7 @@ Knows steps and buffers; no Programs, and no target machine.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from functad.lowering.python_functions import NumpyFunction
 from functad.lowering.steps import CallStep, ConvolutionStep, GemmStep, KernelStep, NestStep, SortStep, Step
 from functad.primitives.loops.convolution_geometry import Convolution
 from functad.primitives.loops.sort_keys import RowSort, SortedRows, keys_of
+from functad.records import NamedTuple
 
 PlaceColumns = Callable[[Any], int]
 HasRoutine = Callable[[str, Any], bool]

@@ -6,7 +6,7 @@ Knows nothing of layers.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 from functad import lax
 from functad import numpy as jnp
@@ -15,6 +15,7 @@ from functad.array import Array
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.nn.functions import logsumexp, softmax
 from functad.nn.ragged import length_mask
+from functad.records import NamedTuple
 
 # Bytes of logits up to which they are computed at once, and how many queries and keys a block has beyond.
 _LOGITS_BYTES = 1 << 24

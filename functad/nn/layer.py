@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from functad.api import ShapeDtypeStruct
 from functad.array import Array
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError, TreeError
+from functad.records import NamedTuple
 from functad.tree_util import is_tree_node, tree_map
 
 

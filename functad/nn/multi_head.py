@@ -6,7 +6,7 @@ Knows `dot_product_attention` and dense layers; nothing of what sequences mean.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from functad import lax, random
 from functad import numpy as jnp
@@ -20,6 +20,7 @@ from functad.nn.layer import Layer, call, check_count, check_floats, struct_of
 from functad.nn.linear import Dense
 from functad.nn.normalization import LayerNorm
 from functad.nn.positions import rotary_embedding
+from functad.records import NamedTuple
 
 _GLOROT = glorot_uniform()
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from functad import dtypes, lax
 from functad import numpy as jnp
@@ -23,6 +23,7 @@ from functad.nn.layout import (
     spread,
     window_and_layout,
 )
+from functad.records import NamedTuple
 
 
 def MaxPool(

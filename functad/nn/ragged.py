@@ -5,7 +5,7 @@ Knows nothing of recurrence.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from functad.array import Array, ArrayImpl
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.nn.layer import Layer, applied, check_layers, combination, first_buffers
+from functad.records import NamedTuple
 
 
 class Ragged(NamedTuple):

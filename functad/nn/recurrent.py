@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from functad import lax, random
 from functad import numpy as jnp
@@ -17,6 +17,7 @@ from functad.nn.functions import tanh
 from functad.nn.initializers import Initializer, glorot_uniform, zeros
 from functad.nn.layer import Layer, check_count, check_floats, check_params, struct_of
 from functad.nn.ragged import Ragged, check_lengths, length_mask, values_of, with_values
+from functad.records import NamedTuple
 from functad.tree_util import tree_map
 
 _GLOROT = glorot_uniform()

@@ -9,12 +9,13 @@ import math
 import shutil
 from collections.abc import Sequence
 from html import escape
-from typing import Any, NamedTuple
+from typing import Any
 
 from functad import random
 from functad.api import eval_shape, jit
 from functad.dtypes import short_name
 from functad.nn.layer import Buffered, Layer, PartCall, call, check_count, check_layers, struct_of, watching
+from functad.records import NamedTuple
 from functad.tree_util import DictKey, SequenceKey, keystr, tree_flatten, tree_leaves, tree_unflatten
 
 _HEADINGS = ("layer", "output", "params", "bytes", "operations")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from functad.device_arrays import DeviceArray
 from functad.numpy.promotion import convert, joint_shape
 from functad.primitives import joining, structure
 from functad.primitives.common import broadcast_in_dim
+from functad.records import NamedTuple
 from functad.tracing import Tracer
 
 

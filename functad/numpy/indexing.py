@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from functad.primitives import dynamic_slicing, gather_scatter, structure
 from functad.primitives import elementwise as el
 from functad.primitives.common import broadcast_in_dim
 from functad.primitives.dimension_numbers import GatherDimensionNumbers, GatherScatterMode
+from functad.records import NamedTuple
 from functad.tracing import Tracer, runs_bare
 
 # --- reading an index expression --------------------------------------------------------------------

@@ -5,7 +5,7 @@ Knows other functions of this namespace; nothing of how arrays are joined.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from functad.array import Array
 from functad.errors import ArgumentError
@@ -13,6 +13,7 @@ from functad.numpy.concatenation import concatenate
 from functad.numpy.creation import arange, linspace
 from functad.numpy.manipulation import reshape
 from functad.numpy.promotion import asarray
+from functad.records import NamedTuple
 
 __all__ = ["c_", "r_"]
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from functad.numpy.building import as_array, filled, select
 from functad.numpy.promotion import asarray, canonical_axis, constant, convert, operand, promote_dtypes
 from functad.primitives import cumulative, joining, sorting, structure
 from functad.primitives import elementwise as el
+from functad.records import NamedTuple
 from functad.tracing import Tracer
 
 __all__ = [

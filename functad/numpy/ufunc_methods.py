@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from functad.numpy.promotion import asarray, canonical_axis, canonical_dtype, co
 from functad.numpy.selecting import take
 from functad.numpy.selecting import where as select_where
 from functad.primitives import cumulative
+from functad.records import NamedTuple
 
 _Function = Callable[..., Any]
 

@@ -8,12 +8,13 @@ Knows pytrees of arrays; each function makes one link for `chain`.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 from functad import numpy as jnp
 from functad.array import Array
 from functad.optim.gradients import cast_leaves, check_state, square, widened
 from functad.optim.optimizer import Optimizer, check_number, map_leaves
+from functad.records import NamedTuple
 from functad.tree_util import tree_map
 
 

@@ -5,7 +5,7 @@ Knows pytrees and optimizers as pairs of functions.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from functad import lax
 from functad import numpy as jnp
@@ -13,6 +13,7 @@ from functad.errors import ArgumentError
 from functad.optim.adaptive import correction
 from functad.optim.gradients import cast_leaves, check_state, widened, zeros_for
 from functad.optim.optimizer import Optimizer, check_int, check_number, check_optimizer, map_leaves
+from functad.records import NamedTuple
 from functad.tree_util import tree_leaves, tree_map
 
 

@@ -6,7 +6,7 @@ Knows pytrees of arrays; each function makes one link for `chain`, or a chain.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from functad.optim.gradients import check_state, scale, scale_by_schedule, squar
 from functad.optim.masking import add_decayed_weights
 from functad.optim.optimizer import Optimizer, chain, check_number, map_leaves, stateless
 from functad.optim.schedules import StepSizes
+from functad.records import NamedTuple
 from functad.tree_util import tree_flatten, tree_map, tree_unflatten
 
 

@@ -5,13 +5,14 @@ Knows pytrees of arrays; each function makes one link for `chain`.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from functad import numpy as jnp
 from functad.array import Array
 from functad.errors import ArgumentError
 from functad.optim.optimizer import Optimizer, check_number, map_leaves, stateless
 from functad.optim.schedules import StepSizes
+from functad.records import NamedTuple
 from functad.tree_util import tree_leaves, tree_map
 
 

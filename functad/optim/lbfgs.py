@@ -6,7 +6,7 @@ Knows pytrees, gradients, and the line search of `functad.scipy.optimize`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from functad import lax
 from functad import numpy as jnp
@@ -15,6 +15,7 @@ from functad.errors import ArgumentError, DTypeError
 from functad.optim.gradients import check_state, scale_by_learning_rate, widened
 from functad.optim.optimizer import Optimizer, SearchingOptimizer, chain, check_number, map_leaves
 from functad.optim.schedules import StepSizes
+from functad.records import NamedTuple
 from functad.scipy.optimize.line_search import Point, line_search
 from functad.tree_util import tree_leaves, tree_map
 

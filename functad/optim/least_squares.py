@@ -6,7 +6,7 @@ Knows pytrees, Jacobians and QR; nothing of other optimizers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from functad import lax
 from functad import numpy as jnp
@@ -15,6 +15,7 @@ from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError
 from functad.flatten_util import ravel_pytree
 from functad.optim.optimizer import check_number
+from functad.records import NamedTuple
 from functad.scipy.linalg import solve_triangular
 
 _FIRST_DAMPING = 1e-3  # Madsen, Nielsen and Tingleff 2004, section 3.2: for a start that is not far off

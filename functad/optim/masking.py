@@ -6,11 +6,12 @@ Knows pytrees and optimizers as pairs of functions.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from functad import numpy as jnp
 from functad.errors import ArgumentError
 from functad.optim.optimizer import Optimizer, check_number, check_optimizer, map_leaves, stateless
+from functad.records import NamedTuple
 from functad.tree_util import (
     KeyPath,
     PyTreeDef,

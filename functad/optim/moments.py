@@ -5,13 +5,14 @@ Knows pytrees of arrays; each function makes one link for `chain`.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from functad import numpy as jnp
 from functad.errors import ArgumentError
 from functad.optim.adaptive import check_means, correction, zero_squares
 from functad.optim.gradients import cast_leaves, check_state, square, widened, zeros_for
 from functad.optim.optimizer import Optimizer, map_leaves
+from functad.records import NamedTuple
 from functad.tree_util import tree_map
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from functad import numpy as jnp
 from functad.array import Array, ArrayImpl
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError, TreeError
+from functad.records import NamedTuple
 from functad.tree_util import is_tree_node, keystr, tree_flatten_with_path, tree_unflatten
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from functad.primitives.dimension_numbers import (
 from functad.primitives.gather_scatter import gather, gather_p, scatter_add, scatter_add_p
 from functad.primitives.logic import and_, ge, le
 from functad.primitives.reduction import reduce_and
+from functad.records import NamedTuple
 from functad.tracing import bind
 
 

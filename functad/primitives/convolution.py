@@ -6,7 +6,7 @@ Knows the derivative and batching of convolutions in terms of convolutions; the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from functad.primitives.kernels.convolution import Padding
 from functad.primitives.loops import convolution as loops
 from functad.primitives.structure import rev
 from functad.primitives.window_geometry import dilated, window_count
+from functad.records import NamedTuple
 from functad.tracing import bind
 
 

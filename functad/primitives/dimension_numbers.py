@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.ir import Aval
+from functad.records import NamedTuple
 
 Dims = tuple[int, ...]
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from functad.errors import ArgumentError, TreeError
-from functad.records import Record
+from functad.records import NamedTuple, Record
 
 
 class SequenceKey(Record):

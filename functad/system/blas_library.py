@@ -13,9 +13,11 @@ import threading
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+
+from functad.records import NamedTuple
 
 _LETTERS = "sdcz"
 

@@ -58,6 +58,16 @@ def collection_paused() -> Iterator[None]:
         _pause.end()
 
 
+def spare_from_search() -> None:
+    """Let the next searches pass over everything that there is now: only a search of the whole heap comes to it again.
+
+    Where the user has set objects apart himself (`gc.freeze`), nothing is done: they would be searched again.
+    """
+    if gc.get_freeze_count() == 0:
+        gc.freeze()
+        gc.unfreeze()  # to the oldest, where Python itself would move them, one search after the other
+
+
 _pause = _PausedSearches()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pause.after_fork_in_child)

@@ -5,7 +5,7 @@ Knows names alone. What a program seldom runs, such as what writes the kernels o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -24,6 +24,15 @@ def later(package: str, modules: Collection[str]) -> Callable[[str], Any]:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return find
+
+
+def elsewhere(places: Mapping[str, Collection[str]]) -> Callable[[str], Any]:
+    """What `absent` is to find for a package: public names, whose modules are imported when one is asked for.
+
+    places: the names that each module has. Type checkers see imports of their own.
+    """
+    module_of = {name: module for module, names in places.items() for name in names}
+    return lambda name: _found(module_of[name], name) if name in module_of else None
 
 
 class LaterModule(ModuleType):

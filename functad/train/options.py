@@ -8,12 +8,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from functad import optim
 from functad.errors import ArgumentError, ShapeError
+from functad.records import NamedTuple
 
 _MOMENTUM = 0.9
 OPTIMIZERS = ("sgd", "momentum", "nesterov", "adam")

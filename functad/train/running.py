@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from functad import io, nn, random
 from functad.data import batches
 from functad.errors import ArgumentError
 from functad.optim import Optimizer
+from functad.records import NamedTuple
 from functad.train.checkpoints import Checkpoints
 from functad.train.history import History
 from functad.train.loop import fit, training_step

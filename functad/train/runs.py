@@ -5,11 +5,12 @@ Knows optimizers as pairs of functions; nothing of the loop.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from functad import numpy as jnp
 from functad import optim
 from functad.optim.optimizer import check_optimizer
+from functad.records import NamedTuple
 from functad.tree_util import tree_map
 
 

@@ -6,11 +6,12 @@ Knows networks as pairs of functions; nothing of the loop.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from functad import nn
 from functad import numpy as jnp
 from functad.errors import ArgumentError
+from functad.records import NamedTuple
 
 
 class Dataset(NamedTuple):

@@ -61,7 +61,7 @@ class BackwardPass:
 
     def _apply_transposed_rules(self) -> None:
         """Go back as long as the records of operations say what the transposed derivative is."""
-        ops, trace, accumulate = self.ops, self.trace, self._accumulate
+        ops, trace, cotangents = self.ops, self.trace, self.cotangents
         while ops:
             op = ops[-1]
             rule = op.primitive.jvp
@@ -69,19 +69,23 @@ class BackwardPass:
             if not diagonal and (type(rule) is not OwnDerivative or op.primitive.multiple_results):
                 return
             ops.pop()
-            arriving = self.cotangents.pop(id(op.outs[0]), None)
+            arriving = cotangents.pop(id(op.outs[0]), None)
             if arriving is None:
                 continue
             lines.source = op.source
-            if diagonal:
-                for i, share in rule.pullbacks:  # type: ignore[union-attr]
-                    x = op.args[i]
-                    if type(x) is Tracer and x.owner is trace:
-                        accumulate(x, unbroadcast(share(arriving, op.results, *op.values, **op.params), x))
-            else:
+            if not diagonal:
                 for i, x in enumerate(op.args):
                     if type(x) is Tracer and x.owner is trace:
-                        accumulate(x, unbroadcast(_transposed(arriving, op, i), x))
+                        self._accumulate(x, unbroadcast(_transposed(arriving, op, i), x))
+                continue
+            for i, share in rule.pullbacks:  # type: ignore[union-attr]
+                x = op.args[i]
+                if type(x) is Tracer and x.owner is trace:
+                    found = share(arriving, op.results, *op.values, **op.params)
+                    if type(found) is Zero or found.shape != x.aval.shape or id(x) in cotangents:
+                        self._accumulate(x, unbroadcast(found, x))
+                    else:  # what the line above does with the first cotangent that has the operand's shape
+                        cotangents[id(x)] = found
 
     def _linearize_and_transpose(self, op: Op) -> None:
         """Go back over any operation: its jvp rule is recorded, and transposed."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 from functad.errors import UnboundAxisError
+from functad.records import NamedTuple
 
 
 class NamedAxis(NamedTuple):

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from functad.editing.dead_code import eliminate_dead_code
 from functad.ir import Aval, Program, UndefinedPrimal, Zero, memoised
+from functad.records import NamedTuple
 from functad.tracing import eval_program, trace_to_program
 from functad.transforms.batching import batch_flat
 from functad.transforms.forward import jvp_flat

@@ -9,27 +9,21 @@ Raises:
     Nothing of its own.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from functad.absent import absent
-from functad.system.once import imported
+from functad.system.later import elsewhere
 
 if TYPE_CHECKING:
     from functad.views.graph import Graph as Graph
     from functad.views.trees import tree as tree
 
-_PLACES = {"Graph": "functad.views.graph", "tree": "functad.views.trees"}
-
 __all__ = ["Graph", "tree"]
 
 
-def _found(name: str) -> Any:
-    """A public name, whose module is imported when it is asked for."""
-    return getattr(imported(_PLACES[name]), name) if name in _PLACES else None
-
-
 if not TYPE_CHECKING:
-    __getattr__ = absent(__name__, (), _found)
+    _PLACES = {"functad.views.graph": ["Graph"], "functad.views.trees": ["tree"]}
+    __getattr__ = absent(__name__, found=elsewhere(_PLACES))
 
 
 def __dir__() -> list[str]:

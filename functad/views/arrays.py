@@ -6,12 +6,13 @@ Knows values; not where they come from. Of large arrays some elements are looked
 from __future__ import annotations
 
 from html import escape
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from functad.array import ArrayImpl, DonatedArray, KeyArray
 from functad.dtypes import kind_of, short_name
+from functad.records import NamedTuple
 from functad.views.pictures import coloured_png, image_of
 
 _LOOKED_AT = 1 << 20  # elements: a few ms

@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from html import escape
-from typing import NamedTuple
 
 from functad.errors import ArgumentError
+from functad.records import NamedTuple
 from functad.system.cache import atomic_write
 from functad.views.charts import ALONE
 from functad.views.pictures import drawing

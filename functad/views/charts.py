@@ -9,11 +9,11 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import NamedTuple
 
 import numpy as np
 
 from functad.errors import ArgumentError
+from functad.records import NamedTuple
 from functad.system.cache import atomic_write
 from functad.views.pictures import drawing
 

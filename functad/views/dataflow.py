@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from functad.editing.repetition import RepeatedSteps, repeated_steps
 from functad.ir import Atom, Eqn, Program, Source, Var, subprograms
 from functad.ir import Literal as Number
 from functad.lowering_rules import Call
 from functad.pretty import equation_to_text, literal_text, program_to_text
+from functad.records import NamedTuple
 
 BoxKind = Literal["input", "constant", "equation", "chain", "steps", "program", "kernel", "output"]
 

@@ -11,7 +11,7 @@ import linecache
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from functad.lowering_rules import Callback, ControlFlow
 from functad.observing import observed
 from functad.optimize.pipeline import simplify
 from functad.pretty import equation_to_text
+from functad.records import NamedTuple
 from functad.system import numba_here
 from functad.views.kernel_lines import EquationPlaces, KernelLines, Line
 from functad.views.recording import AppliedPass, JourneyRecorder

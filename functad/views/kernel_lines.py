@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any
 
 from functad.backends.cpu.lowering import CpuLowering
 from functad.ir import Eqn, Source, Var
+from functad.records import NamedTuple
 
 
 class Line(NamedTuple):

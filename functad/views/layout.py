@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from functad.records import NamedTuple
 
 Spot = tuple[float, float]
 

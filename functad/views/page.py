@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import NamedTuple
+
+from functad.records import NamedTuple
 
 _STYLE = """
 :root { color-scheme: light dark; --paper: #fdfcfa; --ink: #1c1f24; --soft: #5a5f69; --line: #d9d6cf; --fill: #f1efe9;

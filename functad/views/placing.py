@@ -6,8 +6,8 @@ Knows nodes and layouts of layers; not how boxes and arrows look.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from functad.records import NamedTuple
 from functad.views.dataflow import Arrow, Dataflow, FlowNode
 from functad.views.layout import TRACK, GraphLayout, Spot, layered
 

@@ -9,12 +9,13 @@ import keyword
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
 from functad.editing.dead_code import eliminate_dead_code
 from functad.ir import Eqn, Program, Var, Zero, subprograms
 from functad.observing import Observer
 from functad.pretty import letters
+from functad.records import NamedTuple
 from functad.tracing import Trace, Tracer, current_trace, program_from_ops
 from functad.user_source import state as lines
 

@@ -7,13 +7,14 @@ import os
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import functad
-from functad.system.garbage import collection_paused
+from functad.system.garbage import collection_paused, spare_from_search
 
 FIRST_CALL = """
 import gc, sys
@@ -84,6 +85,29 @@ def test_a_child_forked_meanwhile_searches(elsewhere):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     elsewhere()
     assert gc.isenabled()
+
+
+def test_what_is_spared_from_searches_is_still_found_by_one_of_everything():
+    class Held:
+        pass
+
+    held = Held()
+    held.itself, gone = held, weakref.ref(held)
+    spare_from_search()
+    del held
+    gc.collect(1)
+    assert gone() is not None
+    gc.collect()
+    assert gone() is None
+
+
+def test_what_the_user_has_frozen_stays_frozen():
+    gc.freeze()
+    try:
+        spare_from_search()
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
 
 
 def test_the_first_call_searches_no_modules_and_imports_no_containers_of_numba(tmp_path):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from functad.backends.cpu.runtime.linking import FreshArrays, Plan, ResultPlaces
 from functad.backends.cpu.runtime.tape import BoundTape, Tape, release_stacks, settle
 from functad.errors import TooLargeError
 from functad.ir import Aval, Program
-from functad.records import Record
+from functad.records import NamedTuple, Record
 from functad.system import numba_here
 from functad.system.freed_memory import empty_for
 from functad.system.once import imported

@@ -7,7 +7,7 @@ never imports this.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from functad.lowering.contracts import check_schedule
 from functad.lowering.memory.arena import MemoryPlan, plan_memory
 from functad.lowering.schedule import Schedule, make_schedule
 from functad.lowering.target import Machine
+from functad.records import NamedTuple
 from functad.system.once import imported
 
 

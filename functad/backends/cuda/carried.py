@@ -9,7 +9,6 @@ combined in an order that does not depend on who comes first: those of a group o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from functad.lowering.memory.buffers import Buffer, new_buffer
 from functad.lowering.nests.affine import Symbol
 from functad.lowering.nests.nest import PRE, Carried, IndexLet, Let, Load, Nest, Update, fresh, names_of
 from functad.lowering.nests.printing import Parameter, carried_on, start_of
+from functad.records import NamedTuple
 
 _OWN_NAMES = {"thread", "first", "count", "at", "reach", "half", "point", "within", "group", "own", "total"}
 

@@ -9,13 +9,14 @@ import ctypes
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from functad import machine_model
 from functad.backends.cuda.launching import LibraryProduct
 from functad.errors import DeviceError
+from functad.records import NamedTuple
 
 _int, _long, _pointer, _size = ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p, ctypes.c_size_t
 _MATRIX = (_pointer, _int, _int, _long)  # where it lies, its type, how far apart rows, and matrices, lie

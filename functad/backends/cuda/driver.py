@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial, wraps
-from typing import Any, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from functad.backends.cuda import cublas
 from functad.backends.cuda.launching import Launch, LibraryProduct, PackedLaunches
 from functad.backends.cuda.pool import NoMemoryError
 from functad.errors import DeviceError, DeviceFaultError
+from functad.records import NamedTuple
 
 _int, _uint, _size, _pointer, _address = (
     ctypes.c_int, ctypes.c_uint, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_uint64

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+
+from functad.records import NamedTuple
 
 
 class ArrayPlace(NamedTuple):

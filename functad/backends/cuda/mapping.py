@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from functad import machine_model
 from functad.dtypes import kind_of
 from functad.lowering.nests.nest import Nest
+from functad.records import NamedTuple
 
 OWNER = "owner_here"  # the loop over those who share updates
 

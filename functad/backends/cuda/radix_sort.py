@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from functad.lowering.nests.printing import Parameter
 from functad.lowering.steps import SortStep
 from functad.primitives.loops.kernel_text import KernelText
 from functad.primitives.loops.text import cast
+from functad.records import NamedTuple
 
 
 def radix_sort(step: SortStep, threads: int) -> list[SortKernel]:

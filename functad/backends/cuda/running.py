@@ -10,7 +10,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from functad.lowering.blocks import ControlPlan, Instruction
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.python_functions import call_into
 from functad.lowering.steps import CallStep, LoopStep, UnlessSameStep
+from functad.records import NamedTuple
 
 Launcher = Callable[..., Launch | LibraryProduct]
 

@@ -6,7 +6,6 @@ Knows what is sorted and where it lies; not how it is sorted.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from functad.lowering.steps import SortStep
 from functad.primitives.loops.kernel_text import KernelText
 from functad.primitives.loops.sort_keys import RowSort
 from functad.primitives.loops.text import cast
+from functad.records import NamedTuple
 
 
 class SortKernel(NamedTuple):

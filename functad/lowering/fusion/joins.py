@@ -6,7 +6,6 @@ Knows units and what they read; no memory.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 from functad import machine_model
 from functad.ir import Eqn, Var
@@ -17,6 +16,7 @@ from functad.lowering.nests.collapse import collapse
 from functad.lowering.nests.cost import work_of
 from functad.lowering.nests.nest import ACROSS, PRE
 from functad.primitives.loops.joining import Part
+from functad.records import NamedTuple
 
 
 class Places(NamedTuple):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from functad import machine_model
 from functad.dtypes import is_narrow_float, kind_of
@@ -16,6 +15,7 @@ from functad.ir import Eqn, Var
 from functad.lowering.fusion.products import Product
 from functad.lowering.nests.nest import CarriedAxis
 from functad.lowering_rules import Reduction, Running
+from functad.records import NamedTuple
 
 
 @dataclass(eq=False)

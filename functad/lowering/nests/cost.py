@@ -5,10 +5,9 @@ Knows nests as data; no target, so no times.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from functad.lowering.nests.nest import Let, Nest
 from functad.primitives.cost import functions_in
+from functad.records import NamedTuple
 
 FUNCTION_WEIGHT = 10  # operations that a function such as `exp` counts as
 

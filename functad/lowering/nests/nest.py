@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from functad.ir import Eqn
 from functad.lowering.memory.buffers import Buffer
 from functad.lowering.nests.affine import Affine, Symbol
 from functad.primitives.loops.text import cast
+from functad.records import NamedTuple
 
 # A statement runs at each point of all loops, or after the reduction loops; a reduction of what is kept in those ends
 # across all of the nest.

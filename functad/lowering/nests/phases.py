@@ -5,11 +5,10 @@ Knows nests as data; no target. Each phase is a loop of its own over a block of 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from functad.lowering.nests.affine import Affine, Symbol
 from functad.lowering.nests.cost import calls_in
 from functad.lowering.nests.nest import Carried, Let, Load, Nest, Statement, Store, names_of, uses_of
+from functad.records import NamedTuple
 
 
 class RowCarry(NamedTuple):

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from functad import machine_model
 from functad.lowering.nests.affine import Affine, Symbol, loop
+from functad.records import NamedTuple
 
 
 class Range(NamedTuple):

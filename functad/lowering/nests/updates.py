@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -34,6 +33,7 @@ from functad.lowering.nests.nest import (
 )
 from functad.lowering.nests.split import cut
 from functad.primitives.loops.text import cast, combined
+from functad.records import NamedTuple
 
 AtomicUpdates = Callable[[str, np.dtype], bool]
 """Which updates, by kind and dtype, several threads may do at one place at a time."""

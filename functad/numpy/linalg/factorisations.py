@@ -5,7 +5,7 @@ Knows the primitives of linear algebra, and NumPy's names and results.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from functad.array import Array
 from functad.dtypes import kind_of
@@ -17,6 +17,7 @@ from functad.numpy.selecting import take_along_axis
 from functad.primitives.linear_algebra import cholesky as cholesky_primitive
 from functad.primitives.linear_algebra import qr as qr_primitive
 from functad.primitives.linear_algebra import spectra
+from functad.records import NamedTuple
 
 
 class QRResult(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from functad.numpy.promotion import broadcast_shapes, convert, promote_dtypes_in
 from functad.primitives.linear_algebra.lu import lu, lu_solve
 from functad.primitives.linear_algebra.matrices import matmul
 from functad.primitives.linear_algebra.triangular import triangular_solve
+from functad.records import NamedTuple
 from functad.tracing import trace_to_program
 
 # --- systems ------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial, reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -41,6 +41,7 @@ from functad.primitives.cost import operations_of
 from functad.primitives.logic import select_n, select_n_p
 from functad.primitives.reduction import reduce_max
 from functad.primitives.structure import slice_
+from functad.records import NamedTuple
 from functad.tracing import bind, trace_to_program
 from functad.user_source import set_source, transforming
 

@@ -7,7 +7,7 @@ steps are taken together before, and equations around go into a scan after, by `
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from functad.ir import UNKNOWN
 from functad.optimize.loops.layout import hoist_invariants, start_from_first_slices, transpose_weights
@@ -15,6 +15,7 @@ from functad.optimize.loops.linear_recurrences import rewrite_linear_recurrence
 from functad.optimize.loops.parts import Scan
 from functad.optimize.loops.products import hoist_products, sink_sums
 from functad.optimize.loops.slices import compute_inside
+from functad.records import NamedTuple
 
 
 class ScanMove(NamedTuple):

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from functad.editing.common_subexpressions import atom_key, share_common_subexpressions
 from functad.editing.rewriting import View
 from functad.editing.substitution import Substitution, copied
 from functad.ir import Atom, Eqn, Program, Var
 from functad.primitives.common import move_axis
+from functad.records import NamedTuple
 from functad.tracing import eval_program
 from functad.transforms.programs import batch_program
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from functad.primitives.arithmetic import add, add_p, div_p, mul, mul_p, neg_p, 
 from functad.primitives.common import add_any_p, broadcast_in_dim_p
 from functad.primitives.logic import and_, eq, ge, le, lt, select_n, select_n_p
 from functad.primitives.ordering import max as max_
+from functad.records import NamedTuple
 
 # The largest size of a result, from those of the operands. Where there is no rule, results are measured.
 _SIZES: dict[Primitive, Callable[..., Any]] = {

@@ -9,13 +9,13 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from types import EllipsisType
-from typing import NamedTuple
 
 import numpy as np
 
 from functad import machine_model
 from functad.dtypes import compute_dtype, is_narrow_float, kind_of
 from functad.primitives.kernels.extrema import folded
+from functad.records import NamedTuple
 
 Padding = Sequence[tuple[int, int]]
 SliceIndex = tuple[slice | EllipsisType, ...]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from functad import machine_model
 from functad.dtypes import compute_dtype, is_narrow_float, kind_of
 from functad.primitives.kernels.conversion import converted
 from functad.primitives.kernels.extrema import folded
+from functad.records import NamedTuple
 
 Starts = Sequence[int] | Sequence[np.ndarray] | np.ndarray
 

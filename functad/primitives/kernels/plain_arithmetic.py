@@ -34,6 +34,9 @@ class PlainArithmetic:
     def constant(self, value: Any, dtype: Any) -> Any:
         return np.dtype(dtype).type(value)
 
+    def constants(self, values: Sequence[float], dtype: Any) -> Sequence[Any]:
+        return [self.constant(value, dtype) for value in values]
+
     def cast(self, x: Any, dtype: Any) -> Any:
         x, dtype = np.asarray(x), np.dtype(dtype)
         if kind_of(x.dtype) == "c" and kind_of(dtype) != "c":
@@ -58,9 +61,9 @@ class PlainArithmetic:
             return x if condition else y
         return _scalar(np.where(condition, x, y))
 
-    def either(self, condition: Any, pairs: Sequence[tuple[float, float]], dtype: Any) -> list[Any]:
-        """Of each pair of constants the first where the condition holds, the second elsewhere."""
-        columns = np.array(pairs, dtype).T.reshape(2, len(pairs), *(1,) * np.ndim(condition))
+    def either(self, condition: Any, first: Sequence[float], second: Sequence[float], dtype: Any) -> Sequence[Any]:
+        """The first constants where the condition holds, the second elsewhere."""
+        columns = np.array([first, second], dtype).reshape(2, len(first), *(1,) * np.ndim(condition))
         return list(np.where(condition, columns[0], columns[1]))
 
     def first_of(self, *conditions: Any) -> Any:
@@ -86,7 +89,7 @@ class PlainArithmetic:
         where = np.asarray(condition)
         if not where.any():
             return usual
-        result = np.array(usual)
+        result = np.array(np.broadcast_to(usual, where.shape))
         result[where] = formula(self, *(np.broadcast_to(x, where.shape)[where] for x in operands))
         return _scalar(result)
 
@@ -192,6 +195,7 @@ class ArrayArithmetic(PlainArithmetic):
     def __init__(self) -> None:
         super().__init__(strict=True)
         self._constants: dict[tuple[Any, Any], np.ndarray] = {}
+        self._tables: dict[tuple[int, Any], tuple[Sequence[float], Sequence[np.ndarray]]] = {}
 
     def strictly(self, operands: Sequence[Any]) -> tuple[Any, ...]:
         return (self, *operands)
@@ -201,6 +205,13 @@ class ArrayArithmetic(PlainArithmetic):
         if found is None:
             found = self._constants[value, dtype] = np.array(value, dtype)
         return found
+
+    def constants(self, values: Sequence[float], dtype: Any) -> Sequence[Any]:
+        key = id(values), dtype  # hashing floats takes longer than adding a hundred; the table keeps them alive
+        found = self._tables.get(key)
+        if found is None:
+            found = self._tables[key] = values, super().constants(values, dtype)
+        return found[1]
 
     def cast(self, x: Any, dtype: Any) -> Any:
         return x.astype(dtype, copy=False) if kind_of(x.dtype) == "i" else super().cast(x, dtype)
@@ -212,12 +223,14 @@ class ArrayArithmetic(PlainArithmetic):
         return x.view(dtype)
 
     def where(self, condition: Any, x: Any, y: Any) -> Any:
-        return np.where(condition, x, y)
+        """What is chosen, which is x or y itself, of rank 0 maybe, where the condition holds everywhere or nowhere."""
+        holds = np.count_nonzero(condition)  # in a quarter of the time of `where`, or of `all`
+        return x if holds == condition.size else np.where(condition, x, y) if holds else y
 
-    def either(self, condition: Any, pairs: Sequence[tuple[float, float]], dtype: Any) -> list[Any]:
-        if condition.all():
-            return [self.constant(first, dtype) for first, _ in pairs]
-        return super().either(condition, pairs, dtype)
+    def either(self, condition: Any, first: Sequence[float], second: Sequence[float], dtype: Any) -> Sequence[Any]:
+        if np.count_nonzero(condition) == condition.size:
+            return self.constants(first, dtype)
+        return super().either(condition, first, second, dtype)
 
     def fma(self, x: Any, y: Any, z: Any) -> Any:
         total = x * y

@@ -7,7 +7,7 @@ function: there is nothing left for a compiler, a vector unit or a library to ch
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,8 @@ def on_arrays(intrinsic: Callable[..., Any], *operands: np.ndarray) -> np.ndarra
         out = np.asarray(intrinsic(*flat))
     elif size <= block:
         out = formula(ARRAYS, *flat)
+        if not out.shape or any(out is x for x in flat):  # where a formula chose a constant, or an operand, throughout
+            out = np.full(size, out)
     else:
         out = np.empty(size, working)
         for start in range(0, size, block):
@@ -56,21 +58,22 @@ def on_arrays(intrinsic: Callable[..., Any], *operands: np.ndarray) -> np.ndarra
 
 def _erf_inv(k: Any, x: Any) -> Any:
     """The inverse of the error function: infinite at ±1, NaN beyond."""
-    size = k.absolute(x)
+    size, one = k.absolute(x), k.constant(1, x.dtype)
     inside = k.copysign(_erf_inv_single(k, x) if x.dtype == _F32 else _erf_inv_double(k, x), x)
-    end = k.where(size == 1, k.constant(np.inf, x.dtype), k.constant(np.nan, x.dtype))
-    return k.where(size < 1, inside, k.copysign(end, x))
+    end = k.where(size == one, k.constant(np.inf, x.dtype), k.constant(np.nan, x.dtype))
+    return k.where(size < one, inside, k.copysign(end, x))
 
 
 def _erf_inv_single(k: Any, x: Any) -> Any:
     """x + x g(w), where w = −ln(1 − x²) and g is nearly linear in w up to 5, in √w beyond (after M. Giles, 2011)."""
-    e, m = vector_math.exponent_and_mantissa(k, (1 - x) * (1 + x))
-    w = -vector_math.log_sum(k, m - 1, e)
-    centre = w < 5
-    tail = k.sqrt(w) - 3
-    z, factor = k.where(centre, w - 2.5, tail), k.where(centre, w, tail)
-    *slopes, last = k.either(centre, [*zip(table.ERF_INV_SINGLE_CENTRE, table.ERF_INV_SINGLE_TAIL)], _F32)
-    return x + x * (_polynomial(z, slopes) * factor + last)
+    one, three = k.constant(1, _F32), k.constant(3, _F32)
+    e, m = vector_math.exponent_and_mantissa(k, (one - x) * (one + x))
+    w = -vector_math.log_sum(k, m - one, e)
+    centre = w < k.constant(5, _F32)
+    tail = k.sqrt(w) - three
+    z, factor = k.where(centre, w - k.constant(2.5, _F32), tail), k.where(centre, w, tail)
+    *slopes, last = k.either(centre, table.ERF_INV_SINGLE_CENTRE, table.ERF_INV_SINGLE_TAIL, _F32)
+    return k.fma(x, k.fma(vector_math.horner(k, z, slopes), factor, last), x)
 
 
 def _erf_inv_double(k: Any, x: Any) -> Any:
@@ -82,8 +85,8 @@ def _erf_inv_double(k: Any, x: Any) -> Any:
     choice = k.first_of(centre, middle)
     offset = k.one_of(choice, (0.0, table.ERF_INV_MIDDLE, table.ERF_INV_TAIL), _F64)
     z = k.where(centre, 0.5625 - x * x, root - offset)
-    above = _polynomial(z, [k.one_of(choice, values, _F64) for values in zip(*table.ERF_INV_NUMERATORS)])
-    below = _polynomial(z, [k.one_of(choice, values, _F64) for values in zip(*table.ERF_INV_DENOMINATORS)])
+    above = vector_math.horner(k, z, [k.one_of(choice, values, _F64) for values in zip(*table.ERF_INV_NUMERATORS)])
+    below = vector_math.horner(k, z, [k.one_of(choice, values, _F64) for values in zip(*table.ERF_INV_DENOMINATORS)])
     twice = root + root
     shift = k.where(centre, size * above, twice * above + _square_error(k, root, square) * below)
     return k.where(centre, size, root - 0.375) + shift / k.where(centre, below, twice * below)
@@ -94,14 +97,6 @@ def _square_error(k: Any, x: Any, square: Any) -> Any:
     high = k.from_bits(k.bits(x) & np.uint64(0xFFFFFFFFF8000000), _F64)
     low = x - high
     return ((square - high * high) - 2 * high * low) - low * low
-
-
-def _polynomial(z: Any, coefficients: Sequence[Any]) -> Any:
-    """Horner's rule; the coefficient of the highest power comes first."""
-    total = coefficients[0]
-    for coefficient in coefficients[1:]:
-        total = total * z + coefficient
-    return total
 
 
 # --- other functions --------------------------------------------------------------------------------

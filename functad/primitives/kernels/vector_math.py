@@ -99,9 +99,14 @@ def _format(x: Any) -> _Format:
 
 def polynomial(k: Any, x: Any, coefficients: Sequence[float]) -> Any:
     """Horner's rule; the coefficient of the highest power comes first."""
-    total = k.constant(coefficients[0], x.dtype)
+    return horner(k, x, k.constants(coefficients, x.dtype))
+
+
+def horner(k: Any, x: Any, coefficients: Sequence[Any]) -> Any:
+    """As `polynomial`, where the coefficients may differ from one x to the next."""
+    total = coefficients[0]
     for coefficient in coefficients[1:]:
-        total = k.fma(total, x, k.constant(coefficient, x.dtype))
+        total = k.fma(total, x, coefficient)
     return total
 
 
@@ -338,8 +343,9 @@ def log2_of_one_plus(k: Any, x: Any) -> Any:
 def exponent_and_mantissa(k: Any, x: Any) -> tuple[Any, Any]:
     """e (as a float) and m between √½ and √2 with x = 2^e m, of a normal number."""
     kind, pattern = _format(x), k.bits(x)
-    exponent = k.from_bits(pattern - kind.root_half, kind.signed) >> kind.mantissa_bits
-    m = k.from_bits(pattern - k.bits(exponent << kind.mantissa_bits), x.dtype)
+    root_half, places = k.constant(kind.root_half, pattern.dtype), k.constant(kind.mantissa_bits, kind.signed)
+    exponent = k.from_bits(pattern - root_half, kind.signed) >> places
+    m = k.from_bits(pattern - k.bits(exponent << places), x.dtype)
     return k.cast(k.cast(exponent, _I32), x.dtype), m
 
 

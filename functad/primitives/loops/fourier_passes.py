@@ -9,13 +9,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from functad import machine_model
 from functad.primitives.loops.kernel_text import KernelText, total
 from functad.primitives.loops.text import constant
+from functad.records import NamedTuple
 
 
 class Pass(NamedTuple):

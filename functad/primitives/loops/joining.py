@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any
 
 from functad import machine_model
 from functad.primitives.loops.text import indented
+from functad.records import NamedTuple
 
 
 class Part(NamedTuple):

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from functad.records import NamedTuple
 
 
 class WindowAxis(NamedTuple):

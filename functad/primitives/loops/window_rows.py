@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from functad import machine_model
 from functad.primitives.loops.kernel_text import KernelText
 from functad.primitives.loops.window_layout import WindowAxis, WindowLayout
 from functad.primitives.loops.window_loops import WindowRows, inside_tests, opaque, position, product, sum_of
+from functad.records import NamedTuple
 
 
 class WindowCombination(NamedTuple):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from functad import lax
 from functad import numpy as jnp
@@ -16,6 +16,7 @@ from functad.array import Array
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.numpy.promotion import promote_dtypes_inexact
+from functad.records import NamedTuple
 from functad.scipy.optimize.line_search import Point, line_search
 
 

@@ -6,10 +6,11 @@ Knows nothing of where the direction comes from. Nocedal and Wright 2006, algori
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from functad import lax
 from functad import numpy as jnp
+from functad.records import NamedTuple
 from functad.tree_util import tree_map
 
 _DECREASE = 1e-4  # c1 and c2 of the Wolfe conditions: the values usual for quasi-Newton methods

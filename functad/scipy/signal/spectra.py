@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from functad import lax
 from functad.dtypes import kind_of, lattice_join
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy.promotion import promote_dtypes_inexact
+from functad.records import NamedTuple
 from functad.scipy.signal.trends import detrend as without_trend
 
 # --- public functions -------------------------------------------------------------------------------

@@ -11,13 +11,14 @@ Raises:
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from functad import numpy as jnp
 from functad.array import Array
 from functad.errors import ArgumentError
+from functad.records import NamedTuple
 
 
 class ModeResult(NamedTuple):

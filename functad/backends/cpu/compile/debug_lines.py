@@ -6,9 +6,10 @@ Knows LLVM's debugging metadata (DWARF); no kernels. What is compiled to run has
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from llvmlite import ir
+
+from functad.records import NamedTuple
 
 _WORD = ir.IntType(32)
 

@@ -14,7 +14,9 @@ import sys
 import weakref
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
+
+from functad.records import NamedTuple
 
 # ELF-64, System V ABI, chapters 4 and 5; the numbers of relocations are those of its supplement for AMD64.
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")

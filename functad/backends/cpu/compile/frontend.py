@@ -9,7 +9,7 @@ import ast
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
@@ -33,6 +33,7 @@ from functad.backends.cpu.compile.translation import KernelTranslation, NotSimpl
 from functad.backends.cpu.scalars.integers_numba import mark_positive
 from functad.backends.cpu.scalars.registry_numba import declare, declare_function, implement
 from functad.errors import CompilationError
+from functad.records import NamedTuple
 
 PythonFunction = Callable[..., Any]
 

@@ -9,7 +9,7 @@ import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
 import llvmlite.binding as llvm
 from llvmlite import ir
@@ -41,6 +41,7 @@ from functad.backends.cpu.scalars import running_numba as running_numba
 from functad.backends.cpu.scalars import special_numba as special_numba
 from functad.backends.cpu.scalars import squares_numba as squares_numba
 from functad.errors import CompilationError
+from functad.records import NamedTuple
 
 _I64 = ir.IntType(64)
 refresh()  # the first time takes long, which the import is to bear

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from llvmlite import ir
 from llvmlite.ir import instructions
 
 from functad import machine_model
 from functad.backends.cpu.compile.target import has_masked_vectors
+from functad.records import NamedTuple
 
 _OF_COPIES = {"add", "sub", "mul", "getelementptr", "load", "store", "br"}
 

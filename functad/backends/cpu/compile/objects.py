@@ -18,7 +18,6 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -28,6 +27,7 @@ from functad.backends.cpu.compile.loader import Loaded, load
 from functad.backends.cpu.compile.processor import processor
 from functad.errors import CompilationError
 from functad.primitives import kernels as formulas
+from functad.records import NamedTuple
 from functad.system.cache import atomic_write, cache_dir, read_file
 from functad.system.garbage import collection_paused
 from functad.system.log import logger

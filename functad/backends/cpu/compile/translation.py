@@ -13,7 +13,7 @@ import builtins
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 from llvmlite import ir
 from numba.core import types
@@ -21,6 +21,7 @@ from numba.core.callconv import RETCODE_OK
 
 from functad import machine_model
 from functad.backends.cpu.compile.masked_loops import Loop, end_loop
+from functad.records import NamedTuple
 
 _WORD = ir.IntType(64)
 _DONE = ir.Constant(ir.IntType(32), RETCODE_OK.constant)

@@ -7,9 +7,11 @@ its memory the slot and how many bytes behind, for a number its bits.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+
+from functad.records import NamedTuple
 
 
 class Shifted(NamedTuple):

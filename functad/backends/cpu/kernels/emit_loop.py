@@ -11,7 +11,6 @@ import keyword
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -39,6 +38,7 @@ from functad.lowering.nests.printing import carried_on, combined, comments, dept
 from functad.lowering.steps import BranchStep, ControlStep, CountedBy, LoopStep, NestStep, Step, UnlessSameStep
 from functad.lowering_rules import Scalar
 from functad.primitives.loops.text import constant, rounding
+from functad.records import NamedTuple
 
 _WORD = re.compile(r"[A-Za-z_]\w*\b(?!\()")  # a word that a parenthesis follows is one of the vocabulary
 

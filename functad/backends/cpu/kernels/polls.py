@@ -13,7 +13,6 @@ import math
 import re
 from collections.abc import Iterable
 from functools import cached_property
-from typing import NamedTuple
 
 from functad import machine_model
 from functad.backends.cpu.products.routines import WORDS
@@ -21,6 +20,7 @@ from functad.backends.cpu.scalars import complex as complex_scalars
 from functad.backends.cpu.scalars import special as special_scalars
 from functad.backends.cpu.scalars.user_functions import is_user_function
 from functad.lowering.nests.nest import fresh
+from functad.records import NamedTuple
 
 _FOR = re.compile(r"for (\w+) in range\((.*)\):$")
 _OF_RANGE = re.compile(r"(\d+) \* start$")

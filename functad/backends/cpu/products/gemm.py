@@ -5,7 +5,7 @@ This file must not know who computes them.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from functad.backends.cpu.runtime import layout as w
 from functad.backends.cpu.runtime.tape import TapeBlock, TapeInstruction, runtime
 from functad.errors import ArgumentError
 from functad.options import available_cores
+from functad.records import NamedTuple
 
 _SPLITS = {"rows": w.SPLIT_ROWS, "columns": w.SPLIT_COLUMNS, "batch": w.SPLIT_BATCH}
 

@@ -9,12 +9,13 @@ import ctypes
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from functad.backends.cpu.runtime.tape import TapeInstruction, runtime
 from functad.ir import Aval
+from functad.records import NamedTuple
 
 
 class SlotArray(NamedTuple):

@@ -7,12 +7,13 @@ no such function, and all calls go by lists of ndarrays.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from functad.backends.cpu.runtime.tape import Tape, Words, runtime
 from functad.ir import Aval
+from functad.records import NamedTuple
 
 DirectCall = Callable[..., Any]  # of the leaves: their Array, a tuple of several, or None where the long way must judge
 

@@ -6,13 +6,14 @@ Knows how addresses are put in the place of names; nothing of Programs, schedule
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from functad.backends.cpu.products.gemm import Matrix, gemm_instruction
 from functad.backends.cpu.runtime.calls import PythonCall
 from functad.backends.cpu.runtime.tape import Repeat, TapeBlock, TapeEntry, TapeInstruction, Words, runtime
+from functad.records import NamedTuple
 
 FreshArrays = Sequence[tuple[tuple[int, ...], np.dtype]]
 ResultPlaces = Sequence[tuple[int, tuple[int, ...] | None]]

@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from functad.backends.cpu.runtime.pool import Pool
 from functad.backends.cpu.runtime.python_objects import layout_problem, tell_makers
 from functad.config import config
 from functad.errors import ArgumentError
+from functad.records import NamedTuple
 from functad.system.once import unforked
 
 Words = np.ndarray[Any, np.dtype[np.int64]]

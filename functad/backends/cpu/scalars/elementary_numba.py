@@ -300,6 +300,9 @@ class IRArithmetic:
     def constant(self, value: Any, dtype: Any) -> IRValue:
         return IRValue(self.builder, _constant(value, np.dtype(dtype)), dtype)
 
+    def constants(self, values: Sequence[float], dtype: Any) -> Sequence[IRValue]:
+        return [self.constant(value, dtype) for value in values]
+
     def cast(self, x: Any, dtype: Any) -> Any:
         dtype = np.dtype(dtype)
         if kind_of(dtype) == "c":
@@ -358,8 +361,9 @@ class IRArithmetic:
         y = x._with(y)
         return IRValue(self.builder, self.builder.select(condition.value, x.value, y.value), x.dtype)
 
-    def either(self, condition: Any, pairs: Sequence[tuple[float, float]], dtype: Any) -> list[Any]:
-        return [self.where(condition, self.constant(x, dtype), self.constant(y, dtype)) for x, y in pairs]
+    def either(self, condition: Any, first: Sequence[float], second: Sequence[float], dtype: Any) -> Sequence[Any]:
+        pairs = zip(self.constants(first, dtype), self.constants(second, dtype))
+        return [self.where(condition, x, y) for x, y in pairs]
 
     def first_of(self, *conditions: IRValue) -> tuple[IRValue, ...]:
         return conditions
