@@ -86,10 +86,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, call: _Linear) -> t
 
 def _transposed(cotangents: Sequence[Any], *args: Any, call: _Linear) -> list[Any]:
     count = call.residual_tree.num_leaves
-    residuals, linear = (
-        args[:count],
-        args[count:],
-    )
+    residuals, linear = args[:count], args[count:]
     turned = _Linear(call.fun_transpose, call.fun, call.residual_tree, call.out_tree, call.linear_tree)
     found = linear_call_p.bind(*residuals, *map(instantiate_zeros, cotangents), call=turned)
     # What is not differentiated had the tangent 0, which is known.
