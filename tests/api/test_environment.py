@@ -18,7 +18,11 @@ def test_arrays_are_found_among_objects_of_all_kinds():
     for platform in (None, "cpu"):
         assert any(x is kept for x in functad.live_arrays(platform))
     assert functad.live_arrays("gpu") == []
-    del kept, dead
+    given = functad.jit(lambda x: x + 1, donate_argnums=0)
+    found = [given(kept)]
+    (alive,) = (x for x in functad.live_arrays() if x.shape == (7,))  # not the donated one
+    assert alive is found[0]
+    del kept, dead, found, alive
     assert not any(x.shape == (7,) for x in functad.live_arrays())
 
 
