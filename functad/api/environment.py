@@ -49,7 +49,7 @@ def _version_of(package: str) -> str:
 
 
 def live_arrays(platform: str | None = None) -> list[Any]:
-    """All arrays that are alive in this process.
+    """All arrays that are alive in this process, without those that were donated.
 
     Args:
         platform: only those on devices of this kind.
@@ -59,5 +59,5 @@ def live_arrays(platform: str | None = None) -> list[Any]:
     >>> any(x is y for y in functad.live_arrays())
     True
     """
-    found = [x for x in gc.get_objects() if isinstance(x, ArrayImpl)]
-    return [x for x in found if platform is None or x.device.platform == platform]
+    found = [x for x in gc.get_objects() if issubclass(type(x), ArrayImpl)]  # not `isinstance`, for dead proxies
+    return [x for x in found if not x.is_deleted() and (platform is None or x.device.platform == platform)]

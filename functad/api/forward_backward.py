@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from functad.api.arguments import check_callable, normalize_argnums
 from functad.api.autodiff import vjp
 from functad.api.compilation import jit
@@ -47,6 +49,6 @@ def fwd_and_bwd(
 
     def bwd(residuals: Callable[[Any], Any], cotangent: Any) -> Any:
         found = residuals(cotangent)
-        return found[0] if isinstance(argnums, int) else found
+        return found[0] if isinstance(argnums, (int, np.integer)) else found
 
     return (jit(fwd), jit(bwd)) if jitted else (fwd, bwd)

@@ -139,8 +139,8 @@ def _say(
     write: Callable[[str], None],
     ordered: bool,
     skip_format_check: bool,
-    /,
     fmt: str,
+    /,
     *args: Any,
     **kwargs: Any,
 ) -> None:

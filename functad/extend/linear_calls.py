@@ -85,10 +85,12 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, call: _Linear) -> t
 
 
 def _transposed(cotangents: Sequence[Any], *args: Any, call: _Linear) -> list[Any]:
-    residuals = [a for a in args if not is_undefined_primal(a)]
+    count = call.residual_tree.num_leaves
+    residuals, linear = args[:count], args[count:]
     turned = _Linear(call.fun_transpose, call.fun, call.residual_tree, call.out_tree, call.linear_tree)
     found = linear_call_p.bind(*residuals, *map(instantiate_zeros, cotangents), call=turned)
-    return [None] * len(residuals) + list(found)
+    # What is not differentiated had the tangent 0, which is known.
+    return [None] * count + [ct if is_undefined_primal(a) else None for a, ct in zip(linear, found)]
 
 
 def _batched(args: Sequence[Any], dims: Sequence[int | None], *, call: _Linear) -> tuple[list[Any], list[int]]:

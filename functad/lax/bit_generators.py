@@ -48,6 +48,8 @@ def rng_bit_generator(
         dtype: of the result, an unsigned integer.
         algorithm: which generator.
 
+    Each of mapped states makes numbers of its own, where JAX makes all of the first one.
+
     Raises:
         DTypeError: the state, or the result, is not of such a dtype.
         ShapeError: the state is not of such a shape.
@@ -87,10 +89,18 @@ def rng_uniform(a: Any, b: Any, shape: Sequence[int]) -> Array:
         a, b: the ends, scalars of one dtype.
         shape: of the result.
 
+    Raises:
+        DTypeError: the ends are not of one dtype.
+        ShapeError: they are no scalars.
+
     >>> rng_uniform(np.float32(2), np.float32(3), (2,)).shape
     (2,)
     """
     low, high = operand("rng_uniform", a), operand("rng_uniform", b)
+    if low.dtype != high.dtype:
+        raise DTypeError(f"lax.rng_uniform takes two ends of one dtype, got {low.dtype} and {high.dtype}")
+    if low.shape or high.shape:
+        raise ShapeError(f"lax.rng_uniform takes scalars as ends, got shapes {low.shape} and {high.shape}")
     result = ShapeDtypeStruct(integers_of("rng_uniform", "shape", shape), low.dtype)
     return io_callback(lambda low, high: _draw(low, high, result), result, low, high)
 
@@ -137,8 +147,9 @@ def _by_threefry(first: Any, counter: Any, shape: tuple[int, ...]) -> tuple[Any,
 def _by_philox(first: Any, counter: Any, count: int) -> tuple[Any, int]:
     """So many words, and how many blocks they took: each is four of them."""
     blocks = -(-count // 4)
-    counters = counter + arange(blocks, dtype=np.uint64)
-    return stack(_philox(_words(first), _words(counters)), axis=-1).reshape(-1)[:count], blocks
+    low = counter + arange(blocks, dtype=np.uint64)
+    high = first + convert(low < counter, dtypes.uint64)  # the counter ends in the key, as XLA's does
+    return stack(_philox(_words(first), [*_words(low), *_words(high)]), axis=-1).reshape(-1)[:count], blocks
 
 
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
@@ -146,8 +157,8 @@ _WEYL = (0x9E3779B9, 0xBB67AE85)
 
 
 def _philox(key: Sequence[Any], counter: Sequence[Any]) -> list[Any]:
-    """Philox-4x32-10 (Salmon et al. 2011), whose counter ends in the key, as XLA's does."""
-    keys, x = list(key), [*counter, *(word + 0 * counter[0] for word in key)]
+    """Philox-4x32-10 (Salmon et al. 2011), whose counter is one of 128 bits."""
+    keys, x = list(key), list(counter)
     for _ in range(10):
         products = [convert(x[i], dtypes.uint64) * np.uint64(m) for i, m in zip((0, 2), _MULTIPLIERS)]
         (low0, high0), (low1, high1) = (_words(p) for p in products)

@@ -71,7 +71,7 @@ def _unitary_factor(a: Any, eps: float, most: int) -> tuple[Any, Any, Any]:
     tolerance = (4 * eps) ** (1 / 3)
     size = arithmetic.absolute(a)
     norms = [reductions.max(reductions.sum(size, axis=axis), initial=0) for axis in (0, 1)]
-    scale = ufuncs.sqrt(norms[0] * norms[1])
+    scale = ufuncs.sqrt(norms[0]) * ufuncs.sqrt(norms[1])  # no overflow
     start = a / convert(selecting.where(scale == 0, 1, scale), a.dtype)
 
     def goes_on(state: Any) -> Any:

@@ -18,6 +18,8 @@ def test_results_residuals_and_cotangents(jitted):
         of_x, of_w = bwd(residuals, jnp.ones(2))
         np.testing.assert_allclose(of_x["x"], 3 * np.sin(w) * np.ones(2), rtol=1e-6)
         np.testing.assert_allclose(of_w, 6 * np.cos(w), rtol=1e-6)
+    fwd, bwd = functad.fwd_and_bwd(lambda w, x: w * x, np.int64(-1), jitted=jitted)
+    assert bwd(fwd(2.0, 3.0)[1], 1.0) == 2
     fwd, bwd = functad.fwd_and_bwd(lambda x: (x * x, "aux" if not jitted else x), 0, has_aux=True, jitted=jitted)
     out, residuals, aux = fwd(3.0)
     assert out == 9 and bwd(residuals, 1.0) == 6 and aux == ("aux" if not jitted else 3)

@@ -432,5 +432,6 @@ def test_log_writes_by_pythons_logger(caplog):
 
 
 def test_options_may_come_first(capsys):
-    functad.jit(lambda x: functad.debug.print(ordered=True)("ordered is {ordered}", ordered=x))(2.0)
-    assert capsys.readouterr().out == "ordered is 2.0\n"
+    for name in ("ordered", "fmt", "write"):
+        functad.jit(lambda x, n=name: functad.debug.print(ordered=True)(f"it is {{{n}}}", **{n: x}))(2.0)
+        assert capsys.readouterr().out == "it is 2.0\n"

@@ -47,6 +47,15 @@ def test_trees():
     np.testing.assert_array_equal(gradient(jnp.ones(2)), 3)
 
 
+@pytest.mark.parametrize("run", [lambda f: f, functad.jit])
+def test_what_is_linear_may_be_known_in_part(run):
+    def f(x, y):
+        return linear_call(lambda r, xs: r * xs[0] + 2 * xs[1], lambda r, t: (r * t, 2 * t), 3.0, (x, y))
+
+    assert run(functad.grad(f))(1.0, 5.0) == 3 and run(functad.grad(f, 1))(1.0, 5.0) == 2
+    assert run(lambda t: functad.linear_transpose(lambda y: f(0.0, y), 1.0)(t))(1.0) == (2,)
+
+
 def test_there_is_no_derivative_in_the_residuals():
     with pytest.raises(DifferentiationError, match="no derivative in residual_args"):
         functad.grad(plus_quotient, 1)(9.0, 3.0)

@@ -114,6 +114,11 @@ _DIFFERENCES = (
         "that of the elements that the values come from",
     ),
     (
+        "where singular values are equal, `linalg.cond` has the slope of LAPACK's first or last vectors",
+        "the mean of the slopes of all of them, as `linalg.norm(a, 2)` has in JAX, too",
+    ),
+    ("`lax.rng_bit_generator` of mapped states makes all numbers of the first one", "each state makes its own"),
+    (
         "NumPy's `maximum(+0, −0)` depends on order and CPU",
         "+0 > −0 (IEEE 754-2019; as in JAX), in every mode: `kernels/extrema.py`",
     ),

@@ -28,6 +28,20 @@ def test_numbers_are_those_of_jax(run):
     np.testing.assert_array_equal(bits, np.uint8([236, 142, 168, 94, 67]))
 
 
+def test_a_counter_that_overflows_counts_on_in_the_key():
+    state, bits = lax.rng_bit_generator(np.uint32([1, 2, 2**32 - 1, 2**32 - 1]), (6,), np.uint32)
+    np.testing.assert_array_equal(state, [1, 2, 1, 0])
+    np.testing.assert_array_equal(bits, [875035680, 2457449792, 952865925, 536199321, 67759320, 265751716])
+
+
+def test_each_of_mapped_states_makes_numbers_of_its_own():
+    states = np.stack([STATE, STATE[::-1]])
+    found = functad.vmap(lambda state: lax.rng_bit_generator(state, (3,)))(states)
+    for k, state in enumerate(states):
+        for mapped, alone in zip(found, lax.rng_bit_generator(state, (3,))):
+            np.testing.assert_array_equal(mapped[k], alone)
+
+
 def test_no_numbers_take_no_state():
     state, bits = lax.rng_bit_generator(STATE, (0,))
     np.testing.assert_array_equal(state, STATE)
@@ -39,6 +53,10 @@ def test_errors():
         lax.rng_bit_generator(STATE[:2], (1,))
     with pytest.raises(DTypeError, match="makes unsigned integers"):
         lax.rng_bit_generator(STATE, (1,), np.float32)
+    with pytest.raises(DTypeError, match="two ends of one dtype, got float32 and int32"):
+        lax.rng_uniform(np.float32(0), np.int32(1), (2,))
+    with pytest.raises(ShapeError, match=r"scalars as ends, got shapes \(3,\) and \(\)"):
+        lax.rng_uniform(np.zeros(3, np.float32), np.float32(1), (2, 3))
 
 
 def test_rng_uniform():

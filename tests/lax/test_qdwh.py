@@ -34,6 +34,14 @@ def test_a_padded_matrix_and_few_iterations():
     assert int(count) == 2 and not bool(is_converged)
 
 
+@pytest.mark.parametrize("size", [1e25, 1e-25])
+def test_large_and_small_numbers(size):
+    a = np.random.default_rng(2).normal(size=(4, 4)).astype(np.float32)
+    u, h, *_ = lax.linalg.qdwh(a * np.float32(size))
+    np.testing.assert_allclose(u, lax.linalg.qdwh(a)[0], atol=1e-5)
+    np.testing.assert_allclose(h / np.float32(size), lax.linalg.qdwh(a)[1], atol=1e-5)
+
+
 def test_errors():
     with pytest.raises(ShapeError, match="at least as many rows as columns"):
         lax.linalg.qdwh(np.ones((2, 3), np.float32))

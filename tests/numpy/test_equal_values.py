@@ -69,6 +69,15 @@ def forward_slope(fun):
     return lambda t: functad.jvp(fun, (t,), (1.0,))[1]
 
 
+@pytest.mark.parametrize(
+    "values, slopes",
+    [([2.0, 2.0, 2.0], [0, 0, 0]), ([4.0, 4.0, 2.0], [0.25, 0.25, -1]), ([4.0, 2.0, 2.0], [0.5, -0.5, -0.5])],
+)
+def test_where_the_extreme_values_are_equal_cond_has_the_mean_of_their_slopes(values, slopes):
+    found = functad.grad(jnp.linalg.cond)(np.diag(values))
+    np.testing.assert_allclose(found, np.diag(slopes), atol=1e-12)
+
+
 def test_determinants_of_a_batch_compiled_some_of_singular_matrices():
     def slope(fun):
         return lambda a: functad.jvp(fun, (a,), (jnp.broadcast_to(C[:2, :2], a.shape),))[1]

@@ -312,7 +312,7 @@ of_array(
 # lacks, or its derivative: the losses of `nn` are in `test_kinks.py`, its layers are made of the functions above.
 WITHOUT_KINKS = {
     "lax": """
-    custom_linear_solve custom_root
+    after_all create_token custom_linear_solve custom_root dce_sink rng_bit_generator rng_uniform
     all_gather all_to_all axis_index axis_size pmax pmean pmin ppermute pshuffle psum psum_scatter pswapaxes
     DotDimensionNumbers approx_max_k approx_min_k composite conv_general_dilated_local conv_general_dilated_patches
     conv_general_permutations conv_general_shape_tuple conv_shape_tuple conv_transpose_shape_tuple dtype igamma_grad_a

@@ -203,6 +203,9 @@ def test_modified_bessel_functions_of_any_order():
             of_order, at, values = np.array(ends, float).T
             np.testing.assert_allclose(run(special.iv)(of_order, at), values, rtol=1e-13)
             np.testing.assert_array_equal(run(special.ive)(2.5, np.array([np.inf, 0.0])), 0.0)
+            of_order, at = np.array([(300, 1), (1000.5, 50), (30, 1e-300), (170.3, 1e-10)]).T
+            np.testing.assert_array_equal(run(special.iv)(of_order, at), 0.0)  # too small for float64
+            np.testing.assert_array_equal(run(special.ive)(of_order, at), 0.0)
             np.testing.assert_allclose(run(special.ive)(2.5, 1e200), 1 / np.sqrt(2 * np.pi * 1e200), rtol=1e-13)
     with pytest.raises(DifferentiationError, match="no derivative in the order v"):
         functad.grad(special.iv)(2.0, 1.0)

@@ -136,6 +136,10 @@ def cond(x: Any, p: Any = None) -> Array:
         x: array of shape (..., m, n); square unless p is None, 2 or -2.
         p: the norm, as `ord` of `norm`; by default 2: the largest singular value divided by the least.
 
+    Where several singular values are the largest, or the least, there is no derivative. The gradient is that with the
+    mean of all their vectors, as that of `norm` is: 0 where all are equal. JAX's is that with the first, or the last,
+    of the vectors that LAPACK happens to give.
+
     >>> import functad.numpy as jnp
     >>> jnp.linalg.cond(jnp.array([[2., 0.], [0., 8.]]))
     Array(4., dtype=float32)

@@ -103,13 +103,13 @@ def _by_large_orders(is_scaled: bool, v: Any, x: Any) -> Any:
         step, (here, above * jnp.exp(exponent_above - exponent)), jnp.arange(_LARGE_ORDER, dtype=x.dtype)
     )
     # I₋ᵥ = Iᵥ + 2/π sin(πv) Kᵥ, where Kᵥ matters for large orders alone.
-    second = jnp.where((v < 0) & (steps == 0), 2 / math.pi * _sine_of_pi_times(size) * of_second_kind, 0.0)
-    decay = -exponent - 2 * x
+    second = 2 / math.pi * _sine_of_pi_times(size) * of_second_kind
+    second = jnp.where((v < 0) & (steps == 0), second * jnp.exp(-exponent - (2 if is_scaled else 1) * x), 0.0)
     if is_scaled:
-        return here * jnp.exp(exponent) + second * jnp.exp(decay)
+        return here * jnp.exp(exponent) + second
     root = jnp.exp(x / 2)  # eˣ overflows before the product does
     scaled = here * jnp.exp(jnp.maximum(exponent, -300.0)) * root * root
-    return jnp.where(exponent > -300, scaled, here * jnp.exp(exponent + x)) + second * jnp.exp(decay + x)
+    return jnp.where(exponent > -300, scaled, here * jnp.exp(exponent + x)) + second
 
 
 def _expanded(v: Any, x: Any) -> tuple[Any, Any, Any]:

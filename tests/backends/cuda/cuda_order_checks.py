@@ -95,7 +95,6 @@ def check_what_is_carried_by_many_blocks() -> None:
         assert "def clear_" in kernels and "block: part < 5; thread: i < 40" in kernels, kernels
 
 
-# What is equal, or has no order of its own, and what lies at the ends of the order.
 def check_updates_that_are_sorted() -> None:
     """In their order by row, of all kinds, with what is computed in the nest, out of bounds, and in a loop."""
     x, rows = numbers("float32", 6, 3).astype(np.float32), numbers("float32", 8, 3).astype(np.float32)
@@ -150,6 +149,7 @@ def check_long_rows() -> None:
         assert np.array_equal(e, g) if k != 4 else np.allclose(e, g, atol=1e-3 * n**0.5), f"result {k}"
 
 
+# What is equal, or has no order of its own, and what lies at the ends of the order.
 EDGES = [np.nan, 0.0, -0.0, 1.0, -np.inf, -0.0, 0.0, np.inf, 1.0, -np.nan, 2.0, -1.0]
 SORTED = "bool int8 uint8 int16 int32 uint32 int64 uint64 float16 float32 float64 complex64 complex128".split()
 
