@@ -454,8 +454,16 @@ def escaped(text: str) -> str:
     return str(imported("json").dumps(text)[1:-1])
 
 
+_IN = 8 * 26 + 13  # the number whose letters are `in`
+
+
 def letters(i: int) -> str:
-    """a, b, …, z, ba, bb, …: i in base 26."""
+    """a, b, …, z, ba, bb, …: i in base 26, without `in`, which ends a Program's equations.
+
+    >>> letters(1), letters(26), letters(220), letters(221)
+    ('b', 'ba', 'im', 'io')
+    """
+    i += i >= _IN
     text = ""
     while True:
         i, digit = divmod(i, 26)

@@ -359,3 +359,13 @@ def test_equations_without_a_line_of_an_example_are_seen():
     trips.file = "<doctest "
     trips.traced(program, {})
     assert len(trips.without_line) == 3
+
+
+def test_programs_of_more_variables_than_letters_up_to_in_are_read_back():
+    def fun(x):
+        for _ in range(230):
+            x = jnp.sin(x)
+        return x
+
+    text = str(functad.make_jaxpr(fun)(1.0))
+    assert " in:" not in text and str(functad.parse_program(text)) == text
