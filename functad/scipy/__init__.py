@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from functad.absent import absent
+from functad.scipy.dispatching import dispatch_imported
 
 if TYPE_CHECKING:
     from functad.scipy import cluster as cluster
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "cluster",
+    "dispatch",
     "fft",
     "integrate",
     "interpolate",
@@ -46,6 +48,27 @@ __all__ = [
     "special",
     "stats",
 ]
+
+
+def dispatch() -> None:
+    """Let SciPy's own functions take traced values: those that functad has too run functad's then.
+
+    Covers the modules of SciPy that are imported when it is called, and the methods of distributions, such as
+    `scipy.stats.norm.logpdf`; what was taken from a module before (`from scipy.linalg import expm`) stays as it is.
+    On known values SciPy computes as ever. Ufuncs, such as `scipy.special.erf`, take traced values without this call.
+    Results have the shapes and dtypes of functad's functions, and errors are theirs: it raises none itself.
+
+    >>> import sys, types, numpy, functad
+    >>> signal = types.ModuleType("scipy.signal")  # stands here for `import scipy.signal`
+    >>> signal.convolve = lambda in1, in2: numpy.convolve(numpy.asarray(in1), in2)
+    >>> sys.modules["scipy.signal"] = signal
+    >>> dispatch()
+    >>> functad.grad(lambda x: signal.convolve(x, numpy.ones(2)).sum())(numpy.ones(3))
+    Array([2., 2., 2.], dtype=float64)
+    >>> del sys.modules["scipy.signal"]
+    """
+    dispatch_imported([name for name in __all__ if name != "dispatch"])
+
 
 if not TYPE_CHECKING:
     __getattr__ = absent(__name__, __all__)

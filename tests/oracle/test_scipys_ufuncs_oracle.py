@@ -115,6 +115,33 @@ def test_with_scipys_array_api_errors_name_ours():
     assert second == "SciPy's function takes known values alone. Write functad.scipy.stats.norm.logpdf(...)"
 
 
+DISPATCHED = """
+import numpy as np, functad, scipy.linalg, scipy.signal, scipy.special, scipy.stats
+functad.scipy.dispatch()
+x = np.array([0.25, 0.5, 0.875])
+calls = [
+    lambda x: scipy.stats.norm.logpdf(x, loc=0.1, scale=2.0).sum(),
+    lambda x: scipy.stats.multivariate_normal.logpdf(x, np.ones(3), np.eye(3)),
+    lambda x: scipy.stats.dirichlet.logpdf(np.array([0.2, 0.3, 0.5]), x),
+    lambda x: scipy.linalg.solve_triangular(np.eye(3) + np.ones((3, 3)), x).sum(),
+    lambda x: scipy.linalg.expm(x[:, None] * np.ones(3)).sum(),
+    lambda x: scipy.signal.convolve(x, np.arange(3.0)).sum(),
+    lambda x: scipy.special.logsumexp(x),
+    lambda x: scipy.special.multigammaln(x + 3, 2).sum(),
+]
+for call in calls:
+    steps = [(call(x + d) - call(x - d)) / 2e-6 for d in 1e-6 * np.eye(3)]
+    for found in (functad.grad(call)(x), functad.jit(functad.grad(call))(x)):
+        np.testing.assert_allclose(np.asarray(found), steps, rtol=1e-6, atol=1e-8)
+print(type(scipy.stats.norm.logpdf(x)).__name__)
+"""
+
+
+def test_after_dispatch_functions_that_are_no_ufuncs_differentiate():
+    run = subprocess.run([sys.executable, "-c", DISPATCHED], capture_output=True, text=True)
+    assert run.stdout == "ndarray\n", run.stderr
+
+
 def test_the_error_of_odeint_names_ours():
     with pytest.raises(ConcretizationError, match=r"Write functad\.experimental\.ode\.odeint\("):
         functad.jit(lambda x: scipy.integrate.odeint(lambda y, t: -y, x, np.linspace(0, 1, 3)))(X)
