@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -39,7 +39,7 @@ def _wrap_functions(theirs: Any, ours: ModuleType) -> None:
             setattr(theirs, name, _chosen(their, our))
 
 
-def _is_function(value: Any) -> bool:
+def _is_function(value: Any) -> TypeGuard[Callable[..., Any]]:
     """Whether a value is a function that is not dispatched yet: NumPy dispatches ufuncs."""
     return callable(value) and not isinstance(value, (type, np.ufunc)) and not hasattr(value, _MARK)
 
