@@ -116,7 +116,7 @@ def test_with_scipys_array_api_errors_name_ours():
 
 
 DISPATCHED = """
-import numpy as np, functad, scipy.linalg, scipy.signal, scipy.special, scipy.stats
+import numpy as np, functad, scipy.integrate, scipy.linalg, scipy.signal, scipy.special, scipy.stats
 functad.scipy.dispatch()
 x = np.array([0.25, 0.5, 0.875])
 calls = [
@@ -128,6 +128,7 @@ calls = [
     lambda x: scipy.signal.convolve(x, np.arange(3.0)).sum(),
     lambda x: scipy.special.logsumexp(x),
     lambda x: scipy.special.multigammaln(x + 3, 2).sum(),
+    lambda x: scipy.integrate.odeint(lambda y, t, k: [y[1], -k * y[0]], x[:2], x, args=(2.0,))[-1].sum(),
 ]
 for call in calls:
     steps = [(call(x + d) - call(x - d)) / 2e-6 for d in 1e-6 * np.eye(3)]

@@ -62,6 +62,23 @@ def test_what_functad_does_not_have_and_ufuncs_stay(scipys):
         functad.jit(lambda x: special.own(x))(X)
 
 
+def test_odeint_takes_scipys_arguments(monkeypatch):
+    integrate = ModuleType("scipy.integrate")
+    integrate.odeint = lambda func, y0, t, args=(): "SciPy's"
+    monkeypatch.setitem(sys.modules, "scipy.integrate", integrate)
+    functad.scipy.dispatch()
+
+    def decay(y, t, rate):
+        return [-rate * y[0]]
+
+    times = np.linspace(0, 1, 3)
+    found = functad.grad(lambda y0: integrate.odeint(decay, y0, times, args=(2.0,))[-1, 0])(1.0)
+    np.testing.assert_allclose(found, np.exp(-2), rtol=1e-5)
+    assert integrate.odeint(decay, 1.0, times) == "SciPy's"
+    with pytest.raises(functad.errors.ArgumentError, match="not full_output: functad.experimental.ode.odeint"):
+        functad.grad(lambda y0: integrate.odeint(decay, y0, times, args=(2.0,), full_output=True))(1.0)
+
+
 def test_dispatching_twice_wraps_once(scipys):
     stats, _ = scipys
     once = stats.norm.logpdf
