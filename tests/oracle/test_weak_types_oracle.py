@@ -32,7 +32,8 @@ KEPT = {
 }
 # Here strong positions have the dtype of what they choose among, or something goes through strong steps.
 LOST = {"numpy": "take unravel_index", "numpy.linalg": "tensorsolve", "lax": "conj igamma_grad_a"}
-OTHER = {"numpy": "kaiser"}  # the number of points is 0.5, which JAX takes for 0 and functad for 1
+# The number of points is 0.5, which JAX takes for 0 and functad for 1; tokens have no type in JAX.
+OTHER = {"numpy": "kaiser", "lax": "after_all create_token"}
 
 
 def functions(module: str) -> list[tuple[str, Any, Any]]:
