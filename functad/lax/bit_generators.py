@@ -83,7 +83,7 @@ def rng_bit_generator(
 
 
 def rng_uniform(a: Any, b: Any, shape: Sequence[int]) -> Array:
-    """Numbers between a and b from a generator of this process, other ones with each call: not a pure function.
+    """Numbers between a and b from the system's entropy, other ones with each call: not a pure function.
 
     Args:
         a, b: the ends, scalars of one dtype.
@@ -105,14 +105,12 @@ def rng_uniform(a: Any, b: Any, shape: Sequence[int]) -> Array:
     return io_callback(lambda low, high: _draw(low, high, result), result, low, high)
 
 
-_generator = np.random.default_rng()
-
-
 def _draw(low: Any, high: Any, result: ShapeDtypeStruct) -> np.ndarray:
     low, high = np.asarray(low), np.asarray(high)
+    generator = np.random.default_rng()  # a new one, so that forked processes and threads share none
     if kind_of(result.dtype) == "f":
-        return _generator.uniform(low, high, result.shape).astype(result.dtype)
-    return _generator.integers(low, high, result.shape, result.dtype)
+        return generator.uniform(low, high, result.shape).astype(result.dtype)
+    return generator.integers(low, high, result.shape, result.dtype)
 
 
 def _halves(state: Any) -> tuple[Any, Any]:
