@@ -85,12 +85,23 @@ CUDA_GRAPH_LAUNCHES = 2
 CUDA_GRAPHS = 8
 """graphs that are kept of a Program, one for each set of addresses that it ran on. Chosen."""
 
+CUDA_CHANGES = 8
+"""launches of a graph that are given other addresses rather than that a graph is recorded for these, however few it
+has; of a graph with more, up to half. Chosen: each takes about a µs of the host."""
+
+CUDA_BRANCHES = True
+"""whether launches of a graph that have no memory in common wait for each other nevertheless, if False. Compared on no
+GPU yet."""
+
+CUDA_LANES = 4
+"""products of a library that a graph has at one time at most, each with memory of its own to work in. Chosen."""
+
 CUDA_GRAPH_NODES = 1 << 13
 """launches of a graph at most; loops of known length with more of them are gone through by Python. Chosen: a graph
 takes about a KiB for each. Compared on no GPU yet."""
 
 CUDA_CUBLAS_BYTES = 32 << 20
-"""bytes of memory that cuBLAS is given for each of two streams. Chosen: what NVIDIA recommends for the GPUs of 2022."""
+"""bytes of memory that cuBLAS is given for each stream that it has run in. Chosen: what NVIDIA recommends for the GPUs of 2022."""
 
 CUDA_OPERATIONS = 4096
 """operations outside of jit, by parameters and types, whose kernels are kept. Chosen."""
@@ -100,3 +111,13 @@ CUDA_COPY_BYTES = 1 << 28
 
 CUDA_REPEATS = 20
 """times that a profile starts each kernel, of which the least counts. Chosen."""
+
+CUDA_PROFILE_STARTS = 20
+"""times that a profile starts a kernel between two events beyond the first. Chosen: ten µs of events come to half a µs
+each."""
+
+CUDA_PROFILE_TIME = 1000.0
+"""µs that all these starts take at most, but for a kernel's first two. Chosen."""
+
+CUDA_PROFILE_STEPS = 4
+"""times that a profile starts all kernels between two events beyond the first. Chosen."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Sequence
+from heapq import heapify, heappop, heappush
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from functad.backends.cuda.driver import DeviceFacts
-from functad.backends.cuda.launching import ArrayPlace, Launch
+from functad.backends.cuda.launching import ArrayPlace, Launch, Node
 from functad.backends.cuda.pool import NoMemoryError
 from functad.backends.cuda.simulator import simulation
 from functad.errors import CompilationError
@@ -35,8 +36,7 @@ class SimulatedDriver:
         self._memory: dict[int, np.ndarray] = {}
         self._lock = threading.Lock()
         self._used = 0
-        self._graphs: list[list[tuple[SimulatedRun, list[int]]]] = []
-        self.recording: list[tuple[SimulatedRun, list[int]]] = []
+        self.replays = 0
 
     def facts(self) -> DeviceFacts:
         return DeviceFacts("Numba's simulator", (0, 0), 1, 48 << 10, 1024)
@@ -64,14 +64,14 @@ class SimulatedDriver:
     def download(self, array: np.ndarray, address: int) -> None:
         ctypes.memmove(array.ctypes.data, address, array.nbytes)
 
-    def copy(self, target: int, source: int, nbytes: int) -> None:
+    def copy(self, target: int, source: int, nbytes: int, stream: int | None = None) -> None:
         ctypes.memmove(target, source, nbytes)
 
     def owns(self, address: int) -> bool:
         return any(a <= address < a + piece.nbytes for a, piece in self._memory.items())
 
-    def prepare(self, name: str, launches: Sequence[Launch]) -> SimulatedRun:
-        return SimulatedRun(self, launches)
+    def prepare(self, name: str, nodes: Sequence[Node]) -> SimulatedRun:
+        return SimulatedRun(nodes)
 
     def ptx(self, launch: Launch) -> str:
         raise CompilationError(
@@ -93,19 +93,12 @@ class SimulatedDriver:
 
     let_wait = wait_for
 
-    def captured(self, action: Callable[[], None]) -> int:
-        """A graph of what an action starts as parts of it."""
-        self.recording = []
-        action()
-        self._graphs.append(self.recording)
-        return len(self._graphs) - 1
+    def replay(self, what: str, graph: SimulatedGraph) -> None:
+        self.replays += 1
+        graph.run.run(graph.order, graph.bases)
 
-    def replay(self, what: str, graph: int) -> None:
-        for run, addresses in self._graphs[graph]:
-            run.start(addresses)
-
-    def forget(self, graph: int) -> None:
-        self._graphs[graph] = []
+    def forget(self, graph: SimulatedGraph) -> None:
+        pass
 
 
 _ALIGNED = 256  # bytes, to which the driver aligns memory
@@ -114,35 +107,81 @@ _ALIGNED = 256  # bytes, to which the driver aligns memory
 class SimulatedRun:
     """Launches ready to be started on a simulated GPU."""
 
-    def __init__(self, driver: SimulatedDriver, launches: Sequence[Launch]) -> None:
-        self._driver = driver
-        self._launches = launches
-        self._kernels = [_in_simulator(launch.kernel.function) for launch in launches]
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.nodes = nodes
+        functions = {id(node.launch): node.launch for node in nodes}
+        self._kernels = {key: _in_simulator(launch.kernel.function) for key, launch in functions.items()}
 
-    def start(self, addresses: Sequence[int], recorded: bool = False) -> None:
-        if recorded:
-            self._driver.recording.append((self, list(addresses)))
-            return
+    def start(self, bases: Sequence[int]) -> None:
+        self.run(range(len(self.nodes)), [bases] * len(self.nodes))
+
+    def run(self, order: Sequence[int], bases: Sequence[Sequence[int]]) -> None:
+        """Run launches in an order; bases: for each launch the addresses of all memories."""
         with simulation():
-            for launch, kernel in zip(self._launches, self._kernels):
-                arguments = [_view(a, addresses) if isinstance(a, ArrayPlace) else a for a in launch.arguments]
+            for number in order:
+                node = self.nodes[number]
+                launch, kernel = node.launch, self._kernels[id(node.launch)]
+                assert isinstance(launch, Launch)
+                arguments = [
+                    _view(a, node.begin(a.slot, bases[number]) + a.offset) if isinstance(a, ArrayPlace) else a
+                    for a in launch.arguments
+                ]
                 kernel[launch.grid, launch.block, None, launch.shared](*arguments)
 
-    def profiled(self, addresses: Sequence[int], times: int) -> list[float]:
-        self.start(addresses)
-        return [float("nan")] * len(self._launches)
+    def start_one(self, number: int, bases: Sequence[int], stream: int | None = None) -> None:
+        self.run([number], [bases] * len(self.nodes))
+
+    def record(self, bases: Sequence[int]) -> SimulatedGraph:
+        return SimulatedGraph(self, bases)
+
+    def change(self, graph: SimulatedGraph, numbers: Sequence[int], bases: Sequence[int]) -> bool:
+        for number in numbers:
+            graph.bases[number] = bases
+        return True
+
+
+class SimulatedGraph:
+    """A graph. order: another one than that in which launches were written, which a GPU might take, too."""
+
+    def __init__(self, run: SimulatedRun, bases: Sequence[int]) -> None:
+        self.run = run
+        self.bases = [bases] * len(run.nodes)
+        self.order = _last_first([node.after for node in run.nodes])
+
+
+def _last_first(after: Sequence[Sequence[int]]) -> list[int]:
+    """An order in which of all nodes that wait for nothing the last one runs.
+
+    >>> _last_first([(), (0,), (), (1, 2), (2,)])
+    [2, 4, 0, 1, 3]
+    """
+    users: list[list[int]] = [[] for _ in after]
+    for number, others in enumerate(after):
+        for other in others:
+            users[other].append(number)
+    waits = [len(others) for others in after]
+    ready = [-number for number, count in enumerate(waits) if not count]
+    found: list[int] = []
+    heapify(ready)
+    while ready:
+        found.append(-heappop(ready))
+        for user in users[found[-1]]:
+            waits[user] -= 1
+            if not waits[user]:
+                heappush(ready, -user)
+    return found
 
 
 def _in_simulator(function: Any) -> Any:
     return function if hasattr(function, "__getitem__") else import_module("numba.cuda").jit(function)
 
 
-def _view(place: ArrayPlace, addresses: Sequence[int]) -> Any:
+def _view(place: ArrayPlace, address: int) -> Any:
     """The elements of an array that lies in the host's memory, as kernels take them."""
     nbytes = place.size * place.dtype.itemsize
     if not nbytes:
         return _fake_array()(np.empty(0, place.dtype))
-    memory: Any = (ctypes.c_char * nbytes).from_address(addresses[place.slot] + place.offset)
+    memory: Any = (ctypes.c_char * nbytes).from_address(address)
     return _fake_array()(np.frombuffer(memory, np.uint8).view(place.dtype))
 
 

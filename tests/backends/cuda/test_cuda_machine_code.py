@@ -13,7 +13,7 @@ from fake_cuda import FakeCuda
 
 import functad
 import functad.numpy as jnp
-from functad.backends.cuda.launching import PackedLaunches
+from functad.backends.cuda.launching import Node, PackedLaunch
 from functad.ir import Aval
 
 
@@ -24,13 +24,14 @@ def test_kernels_take_what_is_packed_for_them(tmp_path: Path, monkeypatch: pytes
     step = executable(lambda x: [(jnp.tanh(x) + 1j)[:, None], x[:, None] @ x[None]], X)
     launches = launches_of(step, device_of(FakeCuda()))
     assert len(launches) == 2
-    for launch, (first, last) in zip(launches, PackedLaunches(launches).spans):
+    for launch in launches:
+        words = len(PackedLaunch(Node(launch, ((None, 0),) * 9)).words)
         code, entry = compiler.machine_code(launch, (9, 0))
         text = compiler.ptx(launch.kernel.function, launch.types, (9, 0))
         parameters = re.findall(r"\.param \.(\w+) ", text[: text.index("{")])
         assert entry and ".target sm_90" in text
         numbers = [n for kind, dtype in launch.types for n in (["u64"] * 7 if kind == "array" else [_WORD[dtype]])]
-        assert parameters == numbers and len(parameters) == last - first
+        assert parameters == numbers and len(parameters) == words
         assert code.startswith(b"\x7fELF") or b".entry" in code  # with the assembler, or without
     for fused in (False, True):  # only where the user lets it, or in a matrix product
         with functad.config.context(fuse_multiply_add=fused):
