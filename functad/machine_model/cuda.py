@@ -93,6 +93,10 @@ CUDA_BRANCHES = True
 """whether launches of a graph that have no memory in common wait for each other nevertheless, if False. Compared on no
 GPU yet."""
 
+CUDA_SHARED_ARENA = 16 << 20
+"""bytes of a Program's temporaries from which on they share memory, so that one waits for those that used it before.
+Chosen: a GPU has a thousand times as much, and caches of more."""
+
 CUDA_LANES = 4
 """products of a library that a graph has at one time at most, each with memory of its own to work in. Chosen."""
 
@@ -117,7 +121,7 @@ CUDA_PROFILE_STARTS = 20
 each."""
 
 CUDA_PROFILE_TIME = 1000.0
-"""µs that all these starts take at most, but for a kernel's first two. Chosen."""
+"""microseconds that all these starts take at most, but for a kernel's first two. Chosen."""
 
 CUDA_PROFILE_STEPS = 4
 """times that a profile starts all kernels between two events beyond the first. Chosen."""

@@ -30,14 +30,14 @@ class Order(NamedTuple):
 def ordered(nodes: Sequence[Sequence[Access]], uses_lane: Sequence[bool], lanes: int) -> list[Order]:
     """What each node waits for, so that all memory is what it is where nodes run one after the other.
 
-    uses_lane: which nodes need a memory of their own to work in, of which there are so many; who has the same one waits.
+    uses_lane: which nodes need a memory to work in, of which there are so many; who has the same one waits.
 
     >>> x, y, z = (Access(name, 0, 8, writes=True) for name in "xyz")
     >>> read_x = x._replace(writes=False)
     >>> [order.after for order in ordered([[x], [read_x, y], [read_x, z], [y, z]], [False] * 4, 1)]
     [(), (0,), (0,), (1, 2)]
     """
-    memories: dict[Hashable, _Pieces] = {}
+    memories: dict[Hashable, _TouchedMemory] = {}
     before: list[int] = []  # of each node all that are done before it, as bits
     last: list[int | None] = [None] * lanes
     found: list[Order] = []
@@ -45,7 +45,7 @@ def ordered(nodes: Sequence[Sequence[Access]], uses_lane: Sequence[bool], lanes:
         waits: set[int] = set()
         for access in sorted(accesses, key=lambda a: a.writes):
             if access.start < access.stop:
-                pieces = memories.setdefault(access.memory, _Pieces())
+                pieces = memories.setdefault(access.memory, _TouchedMemory())
                 waits |= pieces.touch(access.start, access.stop, number, access.writes)
         waits.discard(number)
         lane = 0
@@ -90,7 +90,7 @@ def _lane(last: Sequence[int | None], known: int) -> int:
     return min(range(len(last)), key=lambda lane: -1 if last[lane] is None else last[lane] or 0)
 
 
-class _Piece:
+class _TouchedBytes:
     """Bytes of a memory: where they end, who wrote them last, and who has read them since."""
 
     __slots__ = ("end", "readers", "writer")
@@ -101,12 +101,12 @@ class _Piece:
         self.readers = readers
 
 
-class _Pieces:
+class _TouchedMemory:
     """A memory in pieces, by where they begin."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []
-        self._pieces: list[_Piece] = []
+        self._pieces: list[_TouchedBytes] = []
 
     def touch(self, start: int, stop: int, who: int, writes: bool) -> set[int]:
         """Note that somebody reads, or writes to, some bytes. Returns for whom it must wait."""
@@ -117,18 +117,18 @@ class _Pieces:
         waits = {piece.writer for piece in touched if piece.writer is not None}
         if writes:
             waits = waits.union(*[piece.readers for piece in touched])
-            self._starts[first:behind], self._pieces[first:behind] = [start], [_Piece(stop, who, [])]
+            self._starts[first:behind], self._pieces[first:behind] = [start], [_TouchedBytes(stop, who, [])]
             return waits
-        found: list[tuple[int, _Piece]] = []
+        found: list[tuple[int, _TouchedBytes]] = []
         at = start
         for begin, piece in zip(self._starts[first:behind], touched):
             if at < begin:
-                found.append((at, _Piece(begin, None, [who])))
+                found.append((at, _TouchedBytes(begin, None, [who])))
             piece.readers.append(who)
             found.append((begin, piece))
             at = piece.end
         if at < stop:
-            found.append((at, _Piece(stop, None, [who])))
+            found.append((at, _TouchedBytes(stop, None, [who])))
         self._starts[first:behind] = [begin for begin, _ in found]
         self._pieces[first:behind] = [piece for _, piece in found]
         return waits
@@ -139,5 +139,5 @@ class _Pieces:
         if k >= 0 and self._pieces[k].end > at:
             whole = self._pieces[k]
             self._starts.insert(k + 1, at)
-            self._pieces.insert(k + 1, _Piece(whole.end, whole.writer, [*whole.readers]))
+            self._pieces.insert(k + 1, _TouchedBytes(whole.end, whole.writer, [*whole.readers]))
             whole.end = at

@@ -16,8 +16,8 @@ import numpy as np
 
 from functad import machine_model
 from functad.backends.cuda import cublas
-from functad.backends.cuda.graphs import Graph, KernelStart, ProductStart, Start
-from functad.backends.cuda.launching import Launch, LibraryProduct, Node
+from functad.backends.cuda.graphs import KernelStart, LaunchGraph, ProductStart, Start
+from functad.backends.cuda.launching import Launch, LaunchNode, LibraryProduct
 from functad.backends.cuda.pool import NoMemoryError
 from functad.errors import DeviceError, DeviceFaultError
 from functad.records import NamedTuple
@@ -219,7 +219,7 @@ class CudaDriver:
         self._started: list[str] = []  # what may still be running
         self._functions: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
         self._modules: list[int] = []
-        self._forgotten: list[Graph] = []  # that nobody starts any more
+        self._forgotten: list[LaunchGraph] = []  # that nobody starts any more
         self._current = _Current()
         self._get_context = calls.cuCtxGetCurrent
         start(calls)
@@ -313,7 +313,7 @@ class CudaDriver:
     # --- kernels ----------------------------------------------------------------------------------------
 
     @_in_context
-    def prepare(self, name: str, nodes: Sequence[Node]) -> CudaRun:
+    def prepare(self, name: str, nodes: Sequence[LaunchNode]) -> CudaRun:
         """Nodes ready to be started, on memories whose addresses each call gives; `name` is what errors call it."""
         launches = {id(node.launch): node.launch for node in nodes}
         functions = {key: self._function(one) for key, one in launches.items() if isinstance(one, Launch)}
@@ -380,7 +380,7 @@ class CudaDriver:
             self._started = [*self._started[-_REMEMBERED:], what]
 
     @_in_context
-    def graph_of(self, starts: Sequence[Start], after: Sequence[Sequence[int]], bases: Sequence[int]) -> Graph:
+    def graph_of(self, starts: Sequence[Start], after: Sequence[Sequence[int]], bases: Sequence[int]) -> LaunchGraph:
         """A graph of starts, each of which waits for those of the numbers in `after`."""
         self._destroy_forgotten()
         text = self.got(_pointer, "cuGraphCreate", 0).value
@@ -388,15 +388,15 @@ class CudaDriver:
         for start, waits in zip(starts, after):
             others = (ctypes.c_void_p * len(waits))(*[nodes[other] for other in waits])
             nodes.append(start.add(text, others, bases))
-        return Graph(self._ready(text), text, nodes)
+        return LaunchGraph(self._ready(text), text, nodes)
 
     @_in_context
-    def change(self, graph: Graph, starts: Sequence[tuple[int, Start]], bases: Sequence[int]) -> bool:
+    def change(self, graph: LaunchGraph, starts: Sequence[tuple[int, Start]], bases: Sequence[int]) -> bool:
         """Let some nodes of a graph, by their numbers, have other memories; False if they cannot."""
         return not any([start.change(graph.ready, graph.nodes[number], bases) for number, start in starts])
 
     @_in_context
-    def captured(self, action: Callable[[int], None], times: int) -> Graph:
+    def captured(self, action: Callable[[int], None], times: int) -> LaunchGraph:
         """A graph of what an action starts in the stream that it is given, so many times, one after the other."""
         self._destroy_forgotten()
         stream = self.recording[0]
@@ -406,7 +406,7 @@ class CudaDriver:
                 action(stream)
 
         text = self._captured(repeated, stream)
-        return Graph(self._ready(text), text, ())
+        return LaunchGraph(self._ready(text), text, ())
 
     def _captured(self, action: Callable[[], None], stream: int) -> int:
         graph = ctypes.c_void_p()
@@ -431,7 +431,7 @@ class CudaDriver:
             self.do("cuGraphExecDestroy", graph.ready)
             self.do("cuGraphDestroy", graph.text)
 
-    def replay(self, what: str, graph: Graph) -> None:
+    def replay(self, what: str, graph: LaunchGraph) -> None:
         """Start a graph; what: as for `start_all`."""
         if what not in self._started:
             self._begin(what)
@@ -442,7 +442,7 @@ class CudaDriver:
         if code:
             self.check(code, "cuGraphLaunch")
 
-    def forget(self, graph: Graph) -> None:
+    def forget(self, graph: LaunchGraph) -> None:
         """Destroy a graph, when the next one is recorded: this may be called from whichever thread, at any time."""
         self._forgotten.append(graph)
 
@@ -599,10 +599,10 @@ class CudaRun:
         """Start the node of that number, in a stream."""
         self._driver.start_all(self._name, [self._starts[number]], bases, stream)
 
-    def record(self, bases: Sequence[int]) -> Graph:
+    def record(self, bases: Sequence[int]) -> LaunchGraph:
         """A graph of all, which does not run now."""
         return self._driver.graph_of(self._starts, self._after, bases)
 
-    def change(self, graph: Graph, numbers: Sequence[int], bases: Sequence[int]) -> bool:
+    def change(self, graph: LaunchGraph, numbers: Sequence[int], bases: Sequence[int]) -> bool:
         """Let the nodes of these numbers have other memories; False if that cannot be."""
         return self._driver.change(graph, [(number, self._starts[number]) for number in numbers], bases)

@@ -26,13 +26,12 @@ from functad.backends.cuda.memory import DeviceMemory, described
 from functad.backends.cuda.pool import PoolBlock, Request, request
 from functad.backends.cuda.products import library_product, product_kernel, product_launcher
 from functad.backends.cuda.profiling import profile_of
-from functad.backends.cuda.running import Base, DeviceRun, Layout, Stretch, device_dtype, in_stretches, memories_of
+from functad.backends.cuda.running import Base, CallLayout, DeviceRun, Stretch, device_dtype, in_stretches, memories_of
 from functad.backends.cuda.scalars import SIMULATED
 from functad.backends.walking import Address
 from functad.errors import ArgumentError
 from functad.ir import Program
 from functad.lowering.blocks import Instruction, leaves
-from functad.lowering.memory.buffers import Storage
 from functad.lowering.steps import CallStep, ConvolutionStep, GemmStep
 
 BLOCKS_OF_CORE = 2 if SIMULATED else machine_model.CUDA_BLOCKS_OF_CORE
@@ -115,7 +114,7 @@ class PlacedExecutable:
         self.launches = [self._launch_of(i) for i in leaves(executable.generated.instructions) if _is_launch(i)]
         self._read_plan()
 
-    def _laid_out(self) -> Layout:
+    def _laid_out(self) -> CallLayout:
         """Where storages lie among the pieces of memory of a call: arguments, constants, results, temporaries."""
         schedule, memory_plan = self._executable.schedule, self._executable.memory_plan
         places = {buffer.storage: Address(Base(n)) for n, buffer in enumerate(schedule.inputs)}
@@ -143,14 +142,11 @@ class PlacedExecutable:
         outputs = [buffer.storage.memory for buffer in self._executable.schedule.outputs]
         self._repeated = {k for k, storage in enumerate(outputs) if storage in outputs[:k]}
         parts = [part for part in self.plan if isinstance(part, Stretch)]
-        one = len(parts) == len(self.plan) <= 1 and not any(base.pointer for part in parts for base in part.bases)
-        self._stretch = parts[0] if one and parts else None
+        whole = parts[0] if len(parts) == len(self.plan) == 1 else None
+        self._stretch = whole if whole and not any(base.pointer for base in whole.bases) else None
         self._bases = [base.number for base in self._stretch.bases] if self._stretch else []
-        # Where each result lies; None where only a run tells.
-        self._results = [
-            (places[storage].memory.number if one else None, buffer.shape, buffer.dtype)
-            for storage, buffer in zip(outputs, self._executable.schedule.outputs)
-        ]
+        results = zip(outputs, self._executable.schedule.outputs) if self._stretch else ()
+        self._results = [(places[s].memory.number, buffer.shape, buffer.dtype) for s, buffer in results]
 
     def run(self, args: Sequence[CallValue]) -> list[DeviceMemory]:
         """The results; arguments that lie in the host's memory are copied to the device."""

@@ -9,7 +9,7 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from functad.backends.cuda.launching import Launch, LibraryProduct, Node, PackedLaunch
+from functad.backends.cuda.launching import Launch, LaunchNode, LibraryProduct, PackedLaunch
 from functad.records import NamedTuple
 
 
@@ -28,7 +28,7 @@ class KernelParameters(ctypes.Structure):
     ]
 
 
-class Graph(NamedTuple):
+class LaunchGraph(NamedTuple):
     """A graph. ready: what is launched. text: what it was made of, which its nodes are parts of."""
 
     ready: int
@@ -50,7 +50,7 @@ class GraphDriver(Protocol):
 class KernelStart:
     """A kernel, and where its arguments lie."""
 
-    def __init__(self, driver: GraphDriver, node: Node, function: int, context: int) -> None:
+    def __init__(self, driver: GraphDriver, node: LaunchNode, function: int, context: int) -> None:
         assert isinstance(node.launch, Launch)
         self._driver = driver
         launch, self._packed = node.launch, PackedLaunch(node)
@@ -84,7 +84,7 @@ class KernelStart:
 class ProductStart:
     """A library's product: in a graph it is what the library does in a stream that is recorded."""
 
-    def __init__(self, driver: GraphDriver, node: Node) -> None:
+    def __init__(self, driver: GraphDriver, node: LaunchNode) -> None:
         assert isinstance(node.launch, LibraryProduct)
         self._driver = driver
         self._product, self._node = node.launch, node

@@ -111,7 +111,7 @@ def _dimensions(wanted: Any) -> Dimensions:
     return x, y, z
 
 
-class Node(NamedTuple):
+class LaunchNode(NamedTuple):
     """A start among those of a plan.
 
     launch: what is started. places: of each of its memories the number of the base in which it lies, and how many bytes
@@ -139,7 +139,7 @@ class PackedLaunch:
     words: all arguments, one after the other. pointers: to each word.
     """
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: LaunchNode) -> None:
         assert isinstance(node.launch, Launch)
         words: list[int] = []
         self._places: list[tuple[int, int, int]] = []  # which word is an address, of which base, behind how many bytes

@@ -47,7 +47,7 @@ class CudaLowering(ShownKernels):
         if config.check_programs:
             check_schedule(self.schedule)
         self.generated = generate(self.schedule, THREADS, TILE)
-        self.memory_plan = plan_memory(_blocks(self.generated.instructions))
+        self.memory_plan = plan_memory(_blocks(self.generated.instructions), machine_model.CUDA_SHARED_ARENA)
 
 
 def _machine() -> Machine:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from functad import machine_model
 from functad.backends.cpu import report
@@ -30,8 +31,8 @@ def profile_of(device: CudaDevice, stretch: Stretch, bases: tuple[int, ...]) -> 
     """The least time of each launch of a stretch, and of all of it, on memory that is this call's own.
 
     Each launch starts many times with nothing between, so its time is what it adds to a graph. What it reads is what it
-    reads in a call; what it writes to is as one start leaves it afterwards. Where it changes whole numbers in place, they
-    are copied back before each start, and the time of the copies is subtracted.
+    reads in a call; what it writes to is as one start leaves it afterwards. Where it changes whole numbers in place,
+    they are copied back before each start, and the time of the copies is subtracted.
     """
     speed = device.copy_speed()
     found: list[report.KernelTime] = []
@@ -42,8 +43,7 @@ def profile_of(device: CudaDevice, stretch: Stretch, bases: tuple[int, ...]) -> 
             device.driver.copy(k.address, k.copy.address, k.nbytes)
         stretch.prepared.start_one(number, bases)
         found.append(report.KernelTime(report.label(instruction), time, instruction.bytes / speed))
-    step = _least_more(device, lambda n: [stretch.start(bases) for _ in range(n)], machine_model.CUDA_PROFILE_STEPS)
-    return report.Profile(tuple(found), step)
+    return report.Profile(tuple(found), _time_of_all(device, stretch, bases))
 
 
 def _kept(device: CudaDevice, stretch: Stretch, number: int, bases: Sequence[int]) -> list[Kept]:
@@ -86,7 +86,13 @@ def _time_in_graph(device: CudaDevice, action: Callable[[int], None]) -> float:
     return (time - once) / count
 
 
-def _least_more(device: CudaDevice, start: Callable[[int], object], n: int) -> float:
-    """The time in µs that each of `n` more starts takes."""
-    once, more = (device.driver.least_time(lambda k=k: start(k), machine_model.CUDA_REPEATS) for k in (1, 1 + n))  # type: ignore[misc]
-    return (more - once) / n
+def _time_of_all(device: CudaDevice, stretch: Stretch, bases: tuple[int, ...]) -> float:
+    """The time in µs that each of some more starts of a stretch takes."""
+    count = machine_model.CUDA_PROFILE_STEPS
+
+    def starts(times: int) -> None:
+        for _ in range(times):
+            stretch.start(bases)
+
+    once, more = (device.driver.least_time(partial(starts, n), machine_model.CUDA_REPEATS) for n in (1, 1 + count))
+    return float(more - once) / count

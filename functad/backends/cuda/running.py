@@ -16,7 +16,7 @@ import numpy as np
 from functad import machine_model
 from functad.backends.cuda.dependencies import Access, Order, ordered
 from functad.backends.cuda.device import CudaDevice
-from functad.backends.cuda.launching import Launch, LibraryProduct, Node
+from functad.backends.cuda.launching import Launch, LaunchNode, LibraryProduct
 from functad.backends.cuda.pool import PoolBlock
 from functad.backends.walking import Address, Walker
 from functad.dtypes import is_narrow_float
@@ -46,7 +46,7 @@ class Base:
         self.pointer = pointer
 
 
-Layout = Mapping[Storage, Address]  # addresses of which the memory is a `Base`
+CallLayout = Mapping[Storage, Address]  # addresses of which the memory is a `Base`
 LaunchOf = Callable[[Instruction], Launch | LibraryProduct]
 
 
@@ -55,13 +55,13 @@ def memories_of(instruction: Instruction) -> list[Storage]:
     return list(dict.fromkeys(buffer.storage.memory for buffer, _ in instruction.arguments))
 
 
-class Tape(Walker):
+class StretchWalker(Walker):
     """Goes through a stretch once for all calls, and writes down its launches, with where their memories lie.
 
     found: of each launch its instruction, and the addresses of its memories.
     """
 
-    def __init__(self, layout: Layout, launch_of: LaunchOf) -> None:
+    def __init__(self, layout: CallLayout, launch_of: LaunchOf) -> None:
         super().__init__()
         self._launch_of = launch_of
         self.places = _Found(layout)
@@ -71,13 +71,13 @@ class Tape(Walker):
         if item.n:
             self.found.append((item, [self.places[storage] for storage in memories_of(item)]))
 
-    def nodes(self, bases: Sequence[Base]) -> list[Node]:
+    def nodes(self, bases: Sequence[Base]) -> list[LaunchNode]:
         """The launches, each with those for which it must wait; bases: all that are not constants."""
         numbers = {base: number for number, base in enumerate(bases)}
         launches = [self._launch_of(instruction) for instruction, _ in self.found]
         orders = self._orders(launches, bases)
         return [
-            Node(launch, tuple([_from_base(place, numbers) for place in places]), order.after, order.lane)
+            LaunchNode(launch, tuple([_from_base(place, numbers) for place in places]), order.after, order.lane)
             for launch, (_, places), order in zip(launches, self.found, orders)
         ]
 
@@ -125,14 +125,14 @@ class Stretch:
         self,
         device: CudaDevice,
         name: str,
-        layout: Layout,
+        layout: CallLayout,
         launch_of: LaunchOf,
         items: Sequence[Instruction | ControlPlan],
     ) -> None:
         self._device = device
         self._name = name
         self._graphs: OrderedDict[tuple[int, ...], Any] = OrderedDict()
-        tape = Tape(layout, launch_of)
+        tape = StretchWalker(layout, launch_of)
         tape.run(items)
         self.is_row = all(isinstance(item, Instruction) for item in items)
         self.instructions = [instruction for instruction, _ in tape.found]
@@ -206,14 +206,14 @@ class Stretch:
         return {n for users, one, other in zip(self._users, known, bases) if one != other for n in users}
 
 
-def _is_moved(storage: Storage, place: Address, layout: Layout) -> bool:
+def _is_moved(storage: Storage, place: Address, layout: CallLayout) -> bool:
     base, offset = place
     return not (
         base is _NOWHERE or storage in layout and layout[storage] == place or base.pointer is storage and not offset
     )
 
 
-def _uses(node: Node, base: int) -> bool:
+def _uses(node: LaunchNode, base: int) -> bool:
     return any(number == base for number, _ in node.places)
 
 
@@ -269,20 +269,20 @@ class DeviceRun(Walker):
     blocks: the pieces of memory that the call has, in which the layout says where storages lie.
     """
 
-    def __init__(self, device: CudaDevice, name: str, blocks: Sequence[PoolBlock], layout: Layout) -> None:
+    def __init__(self, device: CudaDevice, name: str, blocks: Sequence[PoolBlock], layout: CallLayout) -> None:
         super().__init__()
         self._device = device
         self._name = name
         self._blocks = blocks
-        self.places = {storage: self._place(place) for storage, place in layout.items()}
+        self.places.update([(storage, self._place(place)) for storage, place in layout.items()])
 
     def _place(self, place: Address) -> Address:
         """Where it is in this call."""
         base, offset = place
         if base.pointer is None:
             return Address(self._blocks[base.number], offset)
-        memory, start = self.places.get(base.pointer, Address(None))
-        return Address(memory, start + offset)
+        begin = self.places.get(base.pointer, Address(None))
+        return Address(begin.memory, begin.offset + offset)
 
     def run_leaf(self, item: Stretch | Instruction) -> None:
         if isinstance(item, Stretch):

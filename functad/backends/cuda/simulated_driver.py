@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from functad.backends.cuda.driver import DeviceFacts
-from functad.backends.cuda.launching import ArrayPlace, Launch, Node
+from functad.backends.cuda.launching import ArrayPlace, Launch, LaunchNode
 from functad.backends.cuda.pool import NoMemoryError
 from functad.backends.cuda.simulator import simulation
 from functad.errors import CompilationError
+from functad.records import NamedTuple
 
 MEMORY = 1 << 27  # bytes of a simulated device
 DEVICES = 2
@@ -70,7 +71,7 @@ class SimulatedDriver:
     def owns(self, address: int) -> bool:
         return any(a <= address < a + piece.nbytes for a, piece in self._memory.items())
 
-    def prepare(self, name: str, nodes: Sequence[Node]) -> SimulatedRun:
+    def prepare(self, name: str, nodes: Sequence[LaunchNode]) -> SimulatedRun:
         return SimulatedRun(nodes)
 
     def ptx(self, launch: Launch) -> str:
@@ -95,7 +96,7 @@ class SimulatedDriver:
 
     def replay(self, what: str, graph: SimulatedGraph) -> None:
         self.replays += 1
-        graph.run.run(graph.order, graph.bases)
+        graph.run.run(graph.bases)
 
     def forget(self, graph: SimulatedGraph) -> None:
         pass
@@ -105,34 +106,34 @@ _ALIGNED = 256  # bytes, to which the driver aligns memory
 
 
 class SimulatedRun:
-    """Launches ready to be started on a simulated GPU."""
+    """Launches ready to be started on a simulated GPU: in another order than they were written, which graphs allow."""
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
-        self.nodes = nodes
-        functions = {id(node.launch): node.launch for node in nodes}
-        self._kernels = {key: _in_simulator(launch.kernel.function) for key, launch in functions.items()}
+    def __init__(self, nodes: Sequence[LaunchNode]) -> None:
+        self._nodes = nodes
+        self._order = _last_first([node.after for node in nodes])
+        launches = {id(node.launch): node.launch for node in nodes if isinstance(node.launch, Launch)}
+        self._kernels = {key: _in_simulator(launch.kernel.function) for key, launch in launches.items()}
 
     def start(self, bases: Sequence[int]) -> None:
-        self.run(range(len(self.nodes)), [bases] * len(self.nodes))
+        self.run([bases] * len(self._nodes))
 
-    def run(self, order: Sequence[int], bases: Sequence[Sequence[int]]) -> None:
-        """Run launches in an order; bases: for each launch the addresses of all memories."""
-        with simulation():
-            for number in order:
-                node = self.nodes[number]
-                launch, kernel = node.launch, self._kernels[id(node.launch)]
-                assert isinstance(launch, Launch)
-                arguments = [
-                    _view(a, node.begin(a.slot, bases[number]) + a.offset) if isinstance(a, ArrayPlace) else a
-                    for a in launch.arguments
-                ]
-                kernel[launch.grid, launch.block, None, launch.shared](*arguments)
+    def run(self, bases: Sequence[Sequence[int]]) -> None:
+        """Run all launches; bases: for each of them the addresses of all memories."""
+        for number in self._order:
+            self.start_one(number, bases[number])
 
     def start_one(self, number: int, bases: Sequence[int], stream: int | None = None) -> None:
-        self.run([number], [bases] * len(self.nodes))
+        node = self._nodes[number]
+        launch, kernel = node.launch, self._kernels[id(node.launch)]
+        assert isinstance(launch, Launch)
+        arguments = [
+            _view(a, node.begin(a.slot, bases) + a.offset) if isinstance(a, ArrayPlace) else a for a in launch.arguments
+        ]
+        with simulation():
+            kernel[launch.grid, launch.block, None, launch.shared](*arguments)
 
     def record(self, bases: Sequence[int]) -> SimulatedGraph:
-        return SimulatedGraph(self, bases)
+        return SimulatedGraph(self, [bases] * len(self._nodes))
 
     def change(self, graph: SimulatedGraph, numbers: Sequence[int], bases: Sequence[int]) -> bool:
         for number in numbers:
@@ -140,13 +141,11 @@ class SimulatedRun:
         return True
 
 
-class SimulatedGraph:
-    """A graph. order: another one than that in which launches were written, which a GPU might take, too."""
+class SimulatedGraph(NamedTuple):
+    """Launches, and for each of them the addresses of all memories."""
 
-    def __init__(self, run: SimulatedRun, bases: Sequence[int]) -> None:
-        self.run = run
-        self.bases = [bases] * len(run.nodes)
-        self.order = _last_first([node.after for node in run.nodes])
+    run: SimulatedRun
+    bases: list[Sequence[int]]
 
 
 def _last_first(after: Sequence[Sequence[int]]) -> list[int]:

@@ -15,7 +15,6 @@ from fake_cuda import FakeCuda
 from functad.backends.cuda import executable as cuda_backend
 from functad.backends.cuda.device import CudaDevice
 from functad.backends.cuda.driver import CudaDriver
-from functad.backends.cuda.launching import Launch
 from functad.errors import CompilationError
 from functad.ir import Aval
 from functad.tracing import trace_to_program

@@ -16,7 +16,7 @@ from fake_cuda import FakeCuda
 
 import functad.numpy as jnp
 from functad.backends.cuda import exchange
-from functad.backends.cuda.launching import ArrayPlace, Kernel, Node, PackedLaunch
+from functad.backends.cuda.launching import ArrayPlace, Kernel, LaunchNode, PackedLaunch
 from functad.backends.cuda.memory import DeviceMemory
 from functad.errors import DeviceFaultError
 
@@ -29,8 +29,8 @@ def test_arguments_are_packed_as_numba_takes_them() -> None:
     assert (first.grid, first.block, first.shared) == ((3, 1, 1), (64, 1, 1), 0)
     assert (second.grid, second.block, second.shared) == ((1, 2, 3), (4, 5, 1), 256)
     assert first.types == (("array", "float32"), ("number", "float32"), ("number", "int64"))
-    one = PackedLaunch(Node(first, ((None, 7), (1, 16))))  # the second memory is a part of a base
-    other = PackedLaunch(Node(second, ((None, 512),)))  # a constant's
+    one = PackedLaunch(LaunchNode(first, ((None, 7), (1, 16))))  # the second memory is a part of a base
+    other = PackedLaunch(LaunchNode(second, ((None, 512),)))  # a constant's
     for packed in (one, other):
         packed.place([1000, 2000])
         assert [ctypes.c_uint64.from_address(p).value for p in packed.pointers] == list(packed.words)

@@ -13,7 +13,7 @@ from fake_cuda import FakeCuda
 
 import functad
 import functad.numpy as jnp
-from functad.backends.cuda.launching import Node, PackedLaunch
+from functad.backends.cuda.launching import LaunchNode, PackedLaunch
 from functad.ir import Aval
 
 
@@ -25,7 +25,7 @@ def test_kernels_take_what_is_packed_for_them(tmp_path: Path, monkeypatch: pytes
     launches = launches_of(step, device_of(FakeCuda()))
     assert len(launches) == 2
     for launch in launches:
-        words = len(PackedLaunch(Node(launch, ((None, 0),) * 9)).words)
+        words = len(PackedLaunch(LaunchNode(launch, ((None, 0),) * 9)).words)
         code, entry = compiler.machine_code(launch, (9, 0))
         text = compiler.ptx(launch.kernel.function, launch.types, (9, 0))
         parameters = re.findall(r"\.param \.(\w+) ", text[: text.index("{")])
