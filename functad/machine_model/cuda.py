@@ -105,7 +105,8 @@ CUDA_GRAPH_NODES = 1 << 13
 takes about a KiB for each. Compared on no GPU yet."""
 
 CUDA_CUBLAS_BYTES = 32 << 20
-"""bytes of memory that cuBLAS is given for each stream that it has run in. Chosen: what NVIDIA recommends for the GPUs of 2022."""
+"""bytes of memory that cuBLAS is given for each stream that it has run in. Chosen: what NVIDIA recommends for the GPUs
+of 2022."""
 
 CUDA_OPERATIONS = 4096
 """operations outside of jit, by parameters and types, whose kernels are kept. Chosen."""
