@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Callable, Sequence
 
 import cuda_array_checks
+import cuda_edge_checks
 import cuda_function_checks
 import cuda_kernel_checks
 import cuda_loop_checks
@@ -79,6 +80,7 @@ CHECKS: dict[str, Callable[[], str | None]] = {
     **cuda_loop_checks.CHECKS,
     **cuda_function_checks.CHECKS,
     **cuda_array_checks.CHECKS,
+    **cuda_edge_checks.CHECKS,
     **{f"random programs {k}": (lambda k=k: check_random_programs(k)) for k in range(0, 60, 20)},  # type: ignore[misc]
     **{f"primitive {name}": (lambda name=name: check_what_has_no_examples(name)) for name in ELSEWHERE},  # type: ignore[misc]
     **{f"primitive {name}": (lambda name=name: check_examples(name)) for name in NAMES},  # type: ignore[misc]
