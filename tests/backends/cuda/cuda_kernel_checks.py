@@ -16,6 +16,7 @@ from primitive_form_tools import Together
 import functad
 import functad.numpy as jnp
 from functad import lax
+from functad.backends.cuda.lowering import THREADS
 from functad.dtypes import as_dtype
 
 
@@ -71,12 +72,12 @@ def check_forms_of_reductions() -> None:
 
 
 def check_long_reductions_keep_all_blocks_busy() -> None:
-    x = numbers("float32", 4, 96).astype(np.float32)
-    with changed({"CUDA_PART_TERMS": 8, "CUDA_PIECES": 16}):
+    x = numbers("float32", 4, 24 * THREADS).astype(np.float32)
+    with changed({"CUDA_PART_TERMS": 2 * THREADS, "CUDA_PIECES": 16}):
         for fun in (jnp.sum, lambda x: jnp.max(x, 0), lambda x: jnp.sum(x * x, 1), lambda x: (x.T.min(0), x.T.sum(1))):
             agree(fun, x)
         kernels = str(functad.jit(lambda x: jnp.sum(x, 1), backend="cuda").lower(x).kernels)
-        assert "block: q < 4, i < 4; thread: r_by_four < 6" in kernels, kernels
+        assert f"block: q < 4, i < 4; thread: r_by_four < {6 * THREADS // 4}" in kernels, kernels
         with changed({"CUDA_FEWEST_ROWS": 4}):
             assert "_parts" not in str(functad.jit(softmax, backend="cuda").lower(x).kernels)
 
@@ -129,7 +130,7 @@ def check_products() -> None:
 
 def check_rows_by_block() -> None:
     """Softmax, its gradient and layer norm are one kernel each; what does not lie in rows apart is not joined."""
-    x = numbers("float32", 4, 12).astype(np.float32)
+    x = numbers("float32", 4, 3 * THREADS).astype(np.float32)
 
     def attention(q: Any, k: Any, v: Any) -> Any:
         scores = jnp.where(jnp.tri(4, dtype=bool), q @ k.T, -jnp.inf)
