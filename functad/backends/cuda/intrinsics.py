@@ -18,6 +18,7 @@ from numba import cuda
 from numba.cuda import cudadecl, cudaimpl
 
 from functad.backends.cpu.scalars import elementary as scalars
+from functad.backends.cpu.scalars import user_functions
 from functad.backends.cpu.scalars.elementary_numba import IRArithmetic, IRComplex, IRValue, from_numba, to_numba
 from functad.backends.cuda import complex_functions, vectors
 from functad.backends.cuda.vectors import WIDTH
@@ -50,8 +51,8 @@ def on_cuda(intrinsics: Mapping[str, Intrinsic]) -> dict[str, Intrinsic]:
 
 def _converted(intrinsic: Intrinsic) -> Intrinsic:
     if intrinsic not in _conversions:
-        if intrinsic in _OF_VECTORS:
-            _conversions[intrinsic] = _OF_VECTORS[intrinsic]()
+        if intrinsic in _OF_ARRAYS:
+            _conversions[intrinsic] = _OF_ARRAYS[intrinsic]()
         elif intrinsic is scalars.accumulate:
             _conversions[intrinsic] = _of_formula(_sum, "accumulate")
         elif hasattr(intrinsic, "formula"):
@@ -197,7 +198,57 @@ def _joined(builder: ir.IRBuilder, parts: Sequence[ir.Value]) -> ir.Value:
     return whole
 
 
-_OF_VECTORS: dict[Intrinsic, Callable[[], Intrinsic]] = {vectors.load4: _load4, vectors.store4: _store4}
+# --- arrays for users' functions ------------------------------------------------------------------------
+
+
+def _view() -> Intrinsic:
+    """`array_view` as Numba's own description of an array: Numba's `reshape` calls a function that nobody links."""
+
+    def array_view(array: Any, start: int, shape: tuple[int, ...]) -> Any:
+        raise NotImplementedError("array_view runs in CUDA kernels only")
+
+    class Template(templates.AbstractTemplate):
+        key = array_view
+
+        def generic(self, arguments: Sequence[Any], keywords: Any) -> Any:
+            array, _, shape = arguments
+            sizes = types.UniTuple(types.int64, len(shape))
+            return templates.signature(types.Array(array.dtype, len(shape), "C"), array, types.int64, sizes)
+
+    cudadecl.registry.register_global(array_view, types.Function(Template))
+
+    @cudaimpl.registry.lower(array_view, types.Array, types.int64, types.UniTuple)
+    def lower_call(context: Any, builder: ir.IRBuilder, call: Any, values: Sequence[ir.Value]) -> Any:
+        array, start, shape = values
+        held = context.make_array(call.args[0])(context, builder, array)
+        made = context.make_array(call.return_type)(context, builder)
+        sizes = [builder.extract_value(shape, k) for k in range(len(call.args[2]))]
+        strides = [held.itemsize]
+        for size in sizes[:0:-1]:
+            strides.insert(0, builder.mul(strides[0], size))
+        count = strides[0].type(1)
+        for size in sizes:
+            count = builder.mul(count, size)
+        made.meminfo, made.parent, made.nitems, made.itemsize = held.meminfo, held.parent, count, held.itemsize
+        made.data = builder.gep(held.data, [start])
+        made.shape, made.strides = (_array_of(builder, parts) for parts in (sizes, strides))
+        return made._getvalue()
+
+    return array_view
+
+
+def _array_of(builder: ir.IRBuilder, parts: Sequence[ir.Value]) -> ir.Value:
+    whole = ir.Constant(ir.ArrayType(parts[0].type, len(parts)), ir.Undefined)
+    for k, part in enumerate(parts):
+        whole = builder.insert_value(whole, part, k)
+    return whole
+
+
+_OF_ARRAYS: dict[Intrinsic, Callable[[], Intrinsic]] = {
+    vectors.load4: _load4,
+    vectors.store4: _store4,
+    user_functions.array_view: _view,
+}
 
 
 def _sum(k: Any, total: Any, x: Any) -> Any:

@@ -1,6 +1,6 @@
 """Checks of arrays on devices, for the simulator's process: `cuda_simulated.py` runs them.
 
-What is compared with is the CPU. The simulator has two devices; what needs both is a check of its own, or the last part.
+What is compared with is the CPU. The simulator has two devices; what needs both is a check of its own.
 """
 
 from __future__ import annotations
