@@ -18,7 +18,6 @@ from numba import cuda
 from numba.cuda import cudadecl, cudaimpl
 
 from functad.backends.cpu.scalars import elementary as scalars
-from functad.backends.cpu.scalars import user_functions
 from functad.backends.cpu.scalars.elementary_numba import IRArithmetic, IRComplex, IRValue, from_numba, to_numba
 from functad.backends.cuda import complex_functions, vectors
 from functad.backends.cuda.vectors import WIDTH
@@ -51,8 +50,8 @@ def on_cuda(intrinsics: Mapping[str, Intrinsic]) -> dict[str, Intrinsic]:
 
 def _converted(intrinsic: Intrinsic) -> Intrinsic:
     if intrinsic not in _conversions:
-        if intrinsic in _OF_ARRAYS:
-            _conversions[intrinsic] = _OF_ARRAYS[intrinsic]()
+        if intrinsic in _OF_VECTORS:
+            _conversions[intrinsic] = _OF_VECTORS[intrinsic]()
         elif intrinsic is scalars.accumulate:
             _conversions[intrinsic] = _of_formula(_sum, "accumulate")
         elif hasattr(intrinsic, "formula"):
@@ -198,11 +197,14 @@ def _joined(builder: ir.IRBuilder, parts: Sequence[ir.Value]) -> ir.Value:
     return whole
 
 
+_OF_VECTORS: dict[Intrinsic, Callable[[], Intrinsic]] = {vectors.load4: _load4, vectors.store4: _store4}
+
+
 # --- arrays for users' functions ------------------------------------------------------------------------
 
 
-def _view() -> Intrinsic:
-    """`array_view` as Numba's own description of an array: Numba's `reshape` calls a function that nobody links."""
+def view() -> Intrinsic:
+    """`array_view` as Numba describes an array: its own `reshape` calls a function that nobody links."""
 
     def array_view(array: Any, start: int, shape: tuple[int, ...]) -> Any:
         raise NotImplementedError("array_view runs in CUDA kernels only")
@@ -242,13 +244,6 @@ def _array_of(builder: ir.IRBuilder, parts: Sequence[ir.Value]) -> ir.Value:
     for k, part in enumerate(parts):
         whole = builder.insert_value(whole, part, k)
     return whole
-
-
-_OF_ARRAYS: dict[Intrinsic, Callable[[], Intrinsic]] = {
-    vectors.load4: _load4,
-    vectors.store4: _store4,
-    user_functions.array_view: _view,
-}
 
 
 def _sum(k: Any, total: Any, x: Any) -> Any:

@@ -14,7 +14,6 @@ from functad.backends.cpu.scalars import complex as complex_scalars
 from functad.backends.cpu.scalars import elementary as scalars
 from functad.backends.cpu.scalars import exact as exact_scalars
 from functad.backends.cpu.scalars import special as special_scalars
-from functad.backends.cpu.scalars.user_functions import array_view
 from functad.backends.cuda.vectors import load4, store4
 from functad.system import numba_here
 
@@ -26,7 +25,7 @@ INTRINSICS: dict[str, Callable[..., Any]] = {
     for name, value in vars(module).items()
     if not name.startswith("_") and (hasattr(value, "formula") or hasattr(value, "routine"))
 }
-INTRINSICS |= {"accumulate": scalars.accumulate, "load4": load4, "store4": store4, "array_view": array_view}
+INTRINSICS |= {"accumulate": scalars.accumulate, "load4": load4, "store4": store4}
 if numba_here.is_installed() and not SIMULATED:
     INTRINSICS = import_module("functad.backends.cuda.intrinsics").on_cuda(INTRINSICS)
 
