@@ -14,6 +14,7 @@ from functools import cached_property
 from functad import machine_model
 from functad.backends.cpu.kernels.emit_loop import emit_loop
 from functad.backends.cpu.kernels.small_loops import cost_of_steps, step_cost, touched_by
+from functad.backends.cpu.scalars.user_functions import array_view
 from functad.backends.cuda.carried import emit_parted
 from functad.backends.cuda.convolution import emit_convolution
 from functad.backends.cuda.emit import CudaKernel, emit, emit_rows
@@ -205,7 +206,7 @@ def _file(name: str, functions: dict[str, str], threads: int, tile: int) -> str:
     lines.append(f"from numba import {', '.join(['cuda', *sorted(names & NUMBA_NAMES)])}")
     if names & INTRINSICS.keys():
         lines.append(f"from functad.backends.cuda.scalars import {', '.join(sorted(names & INTRINSICS.keys()))}")
-    of_users = sorted(w for w in names if w.startswith(PREFIX))
+    of_users = sorted(w for w in names if w.startswith(PREFIX) or w == array_view.__name__)
     if of_users:
         lines.append(f"from functad.backends.cuda.user_functions import {', '.join(of_users)}")
     lines += ["", f"THREADS = {threads}  # in a block"]
