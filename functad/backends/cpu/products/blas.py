@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import os
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -110,21 +111,39 @@ def handle_for(dtype: Any, m: int, n: int, k: int, *, ta: bool, tb: bool, ldb: i
     if is_narrow(dtype):
         owns = min(m, n, k) >= machine_model.OWN_PRODUCT_EXTENT
         return (int(_handle_of_panels(dtype).ctypes.data), False) if owns else (handle(dtype), True)
-    if (
-        m * n * k > machine_model.OPENBLAS_DIRECT
-        and m >= machine_model.OWN_PRODUCT_ROWS
+    if m * n * k > machine_model.OPENBLAS_DIRECT and _is_direct(dtype):
+        own = _best_own(dtype, m, n, k, ta=ta, tb=tb, ldb=ldb, ldc=ldc)
+        if own is not None:
+            return int(own(dtype).ctypes.data), False
+    return handle(dtype), True
+
+
+def _best_own(
+    dtype: np.dtype[Any], m: int, n: int, k: int, *, ta: bool, tb: bool, ldb: int, ldc: int
+) -> Callable[[np.dtype[Any]], np.ndarray[Any, Any]] | None:
+    """What makes the handle of that one of functad's own products which is faster than the library; None if none is."""
+    item = dtype.itemsize
+    few = k if ta else m
+    largest = max(k * ldb, m * ldc) * item
+    is_large = few >= machine_model.OWN_PRODUCT_DEPTH and largest >= machine_model.OWN_PRODUCT_BYTES
+    many = m * n * k >= machine_model.OWN_PRODUCT_MULTIPLICATIONS and min(m, n, k) >= machine_model.OWN_PRODUCT_SIDE
+    is_deep = ta and k > machine_model.DIRECT_FEW and m >= machine_model.OWN_PRODUCT_FEW_ROWS
+    fills_tiles = not tb and (
+        m >= machine_model.OWN_DIRECT_ROWS
+        and n * item >= machine_model.OWN_DIRECT_TILE_BYTES
+        and k >= machine_model.OWN_DIRECT_DEPTH
+    )
+    stays = k * ldb * item <= machine_model.OWN_DIRECT_SLAB_BYTES
+    if fills_tiles and stays and not is_large and (n <= machine_model.OWN_DIRECT_COLUMNS or not many):
+        return _handle_of_direct
+    fills_panels = (
+        m >= machine_model.OWN_PRODUCT_ROWS
         and n >= machine_model.OWN_PRODUCT_COLUMNS
         and k >= machine_model.OWN_PRODUCT_DEPTH
-        and _is_direct(dtype)
-    ):
-        few = k if ta else m
-        largest = max(k * ldb, m * ldc) * dtype.itemsize
-        is_large = few >= machine_model.OWN_PRODUCT_DEPTH and largest >= machine_model.OWN_PRODUCT_BYTES
-        many = m * n * k >= machine_model.OWN_PRODUCT_MULTIPLICATIONS and min(m, n, k) >= machine_model.OWN_PRODUCT_SIDE
-        is_deep = ta and k > machine_model.DIRECT_FEW and m >= machine_model.OWN_PRODUCT_FEW_ROWS
-        if tb or is_large or many or is_deep:
-            return int(_handle_of_panels(dtype).ctypes.data), False
-    return handle(dtype), True
+    )
+    if fills_panels and (tb or is_large or many or is_deep):
+        return _handle_of_panels
+    return _handle_of_direct if fills_tiles else None
 
 
 def reads_in_place(dtype: Any) -> bool:
@@ -135,6 +154,11 @@ def reads_in_place(dtype: Any) -> bool:
 @cache
 def _handle_of_panels(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     return gemm_table.with_table(_new_handle(dtype, 0, 0), dtype)
+
+
+@cache
+def _handle_of_direct(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    return gemm_table.direct_table(_new_handle(dtype, 0, 0), dtype, _handle_of_library(dtype))
 
 
 @cache
