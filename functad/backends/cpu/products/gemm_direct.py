@@ -18,7 +18,7 @@ EXPORTS = ("multiply_direct",)
 # A tile of C, which the processor keeps in 24 of its 32 registers: 6 rows of four vectors of 64 bytes.
 ROWS, TILE_BYTES = machine_model.OWN_DIRECT_TILE_ROWS, machine_model.OWN_DIRECT_TILE_BYTES
 # Any number of rows from LEAST_ROWS on is a sum of heights from LEAST_HEIGHT to ROWS, as even as can be.
-LEAST_HEIGHT, LEAST_ROWS = machine_model.OWN_DIRECT_HEIGHT, machine_model.OWN_DIRECT_ROWS
+LEAST_HEIGHT, LEAST_ROWS = machine_model.OWN_DIRECT_HEIGHT, machine_model.OWN_DIRECT_LEAST_ROWS
 SLAB_BYTES = machine_model.OWN_DIRECT_SLAB_BYTES
 
 # The words of a handle (`blas.handle`) go on with those of its table:
@@ -37,8 +37,10 @@ def multiply_direct(
     a_down = item if ta == 0 else item * lda
     columns = TILE_BYTES // item
     wide = n // columns * columns if m >= LEAST_ROWS else 0
-    # So many terms that as many rows of B stay in the cache.
-    depth = max(1, SLAB_BYTES // (ldb * item))
+    # So many terms that as many rows of B, and of A if it is transposed, stay in the cache: equal parts of them all.
+    pitch = (max(ldb, lda) if ta == 1 else ldb) * item
+    parts = up(k * pitch, SLAB_BYTES)
+    depth = up(k, parts)
     factor = beta
     p = 0
     while p < k and wide > 0:
@@ -62,12 +64,17 @@ def multiply_direct(
 
 def columns_of_tiles(table, m, depth, a, a_right, a_down, b, b_pitch, alpha, beta, c, c_pitch) -> None:
     """As many columns of C as a tile has."""
-    tiles = (m + ROWS - 1) // ROWS
+    tiles = up(m, ROWS)
     while tiles > 0:
-        rows = (m + tiles - 1) // tiles
+        rows = up(m, tiles)
         function = table[FUNCTIONS + rows - LEAST_HEIGHT]
         call_ten(function, depth, a, a_right, a_down, b, b_pitch, alpha, beta, c, c_pitch)
         a += rows * a_right
         c += rows * c_pitch
         m -= rows
         tiles -= 1
+
+
+def up(x, y) -> int:
+    """x / y, rounded up."""
+    return (x + y - 1) // y
