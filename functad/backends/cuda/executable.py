@@ -10,20 +10,17 @@ import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
-
 import numpy as np
 
 from functad import machine_model
 from functad.backends.cpu import report
 from functad.backends.cpu.compile.objects import keep_source
 from functad.backends.cpu.runtime.plain import load_source
-from functad.backends.cuda.cublas import takes
 from functad.backends.cuda.device import CudaDevice, devices
 from functad.backends.cuda.launching import Kernel, Launch
 from functad.backends.cuda.lowering import THREADS, TILE, CudaLowering
 from functad.backends.cuda.memory import DeviceMemory, described
-from functad.backends.cuda.products import library_product, product_kernel, product_launcher
+from functad.backends.cuda.products import library_product
 from functad.backends.cuda.running import DeviceRun, Launcher, LaunchRow, Stretch, in_stretches
 from functad.backends.cuda.scalars import SIMULATED
 from functad.backends.walking import Address
@@ -154,11 +151,8 @@ class PlacedExecutable:
         There are no more than the device's multiprocessors take, each several times over.
         """
         step, most = instruction.step, self._device.core_count * BLOCKS_OF_CORE
-        if isinstance(step, GemmStep):
-            if self._executable.by_library and takes(step.a.dtype) and self._device.driver.blas is not None:
-                return partial(library_product, step)
-            launcher: Any = product_launcher(_product(step.a.dtype), step, TILE, most)
-            return launcher
+        if isinstance(step, GemmStep) and self._executable.by_library and self._device.driver.blas is not None:
+            return partial(library_product, step)
         mapping = self._executable.generated.kernels[instruction.function].mapping
         blocks = mapping.work if mapping.by_block else -(-mapping.work // THREADS)
         kernel, threads = kernels[instruction.function], THREADS
@@ -185,12 +179,3 @@ class PlacedExecutable:
             found += [report.KernelTime(report.label(i), t, i.bytes / speed) for i, t in zip(row.instructions, times)]
         step = self._device.driver.least_time(lambda: run.run(self._plan), machine_model.CUDA_REPEATS)
         return report.Profile(tuple(found), step)
-
-
-def _product(dtype: np.dtype) -> Kernel:
-    if dtype not in _products:
-        _products[dtype] = Kernel("product", product_kernel(dtype, TILE))
-    return _products[dtype]
-
-
-_products: dict[np.dtype, Kernel] = {}

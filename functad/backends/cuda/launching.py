@@ -34,7 +34,7 @@ class Kernel:
     """A kernel as a Python function, or what Numba made of one; `kernel[grid, block](*arguments)` is a launch of it.
 
     name: for people. fused: whether a product may be added without being rounded first. text: that, and all that the
-    function says and closes over; equal texts are equal kernels.
+    function says and closes over, but names of its own; equal texts are equal kernels.
     """
 
     def __init__(self, name: str, function: Any, fused: bool = True) -> None:
@@ -55,7 +55,7 @@ def _text_of(function: FunctionType) -> str:
     code = function.__code__
     cells = [repr(cell.cell_contents) for cell in function.__closure__ or ()]
     known = [f"{n}={function.__globals__[n]!r}" for n in code.co_names if type(function.__globals__.get(n)) is int]
-    return repr((code.co_code, code.co_consts, code.co_names, code.co_varnames, cells, known))
+    return repr((code.co_code, code.co_consts, code.co_names, cells, known))
 
 
 class Launch(NamedTuple):

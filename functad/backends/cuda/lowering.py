@@ -36,7 +36,7 @@ class CudaLowering(ShownKernels):
 
     kernels: the source of the kernels. memory_plan: where temporaries lie. cost: operations and bytes, by kernel.
     fused: whether any product may be added without being rounded first; in matrix products and convolutions all are.
-    by_library: whether matrices are multiplied by cuBLAS where it is found.
+    by_library: whether large matrices are multiplied by cuBLAS where it is found.
     """
 
     def __init__(self, program: Program, donated: Sequence[bool] = ()) -> None:
@@ -46,7 +46,7 @@ class CudaLowering(ShownKernels):
         self.schedule = make_schedule(self.program, donated, _machine())
         if config.check_programs:
             check_schedule(self.schedule)
-        self.generated = generate(self.schedule, THREADS, TILE)
+        self.generated = generate(self.schedule, THREADS, TILE, self.by_library)
         self.memory_plan = plan_memory(_blocks(self.generated.instructions))
 
 
