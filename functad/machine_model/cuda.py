@@ -135,3 +135,9 @@ CUDA_MOST_PARTS = 32
 
 CUDA_OWN_TERMS = 1 << 24
 """products of numbers up to which functad's own kernel multiplies matrices, and not cuBLAS. Compared on no GPU yet."""
+
+CUDA_SUMMED_PRODUCTS = 4
+"""matrix products at most whose sum is one kernel. Bound: its text is as many times as long."""
+
+CUDA_WAITED_STEPS = 32
+"""steps at most after which a product is computed later, with another one that adds to it. Bound."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from functad import machine_model
 from functad.backends.cpu.kernels.small_loops import touched_by
 from functad.backends.cuda.product_kernels import COLUMN, ROW
 from functad.backends.cuda.vectors import PLAIN_MEMORY
@@ -15,17 +16,18 @@ from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.affine import Affine, Symbol, delinear, linear, loop
 from functad.lowering.nests.nest import PRE, Nest
 from functad.lowering.nests.reductions import at_point, store_at
-from functad.lowering.steps import GemmStep, NestStep, Step
+from functad.lowering.steps import CallStep, ControlStep, GemmStep, NestStep, Step, written_by
 
 
 @dataclass(eq=False)
 class JoinedProduct:
-    """A product, and the nests that are computed of its results, whose loops are those of its rows and columns.
+    """A sum of products, and the nests that are computed of its results, whose loops are those of its rows and columns.
 
-    is_kept: whether somebody else reads the product.
+    products: each but the first adds to what those before it have come to. is_kept: whether somebody else reads the
+    sum.
     """
 
-    product: GemmStep
+    products: list[GemmStep]
     nests: list[NestStep]
     is_kept: bool
 
@@ -38,34 +40,82 @@ def joined_products(
     touched: how many places of the whole Program use each piece of memory. takes: which products take in nests.
     """
     between: list[Step] = []
+    gathered = _gathered(steps, takes)
     k = 0
-    while k < len(steps):
-        step = steps[k]
+    while k < len(gathered):
+        step = gathered[k]
         k += 1
-        if not isinstance(step, GemmStep):
+        if not isinstance(step, list):
             between.append(step)
             continue
         if between:
             yield between
             between = []
-        joined = _joined(step, steps[k:], touched) if takes(step) else JoinedProduct(step, [], True)
+        joined = _joined(step, gathered[k:], touched) if takes(step[0]) else JoinedProduct(step, [], True)
         k += len(joined.nests)
         yield joined
     if between:
         yield between
 
 
-def _joined(product: GemmStep, after: Sequence[Step], touched: Mapping[Storage, int]) -> JoinedProduct:
-    group = _Group(product)
+def _gathered(steps: Sequence[Step], takes: Callable[[GemmStep], bool]) -> list[Step | list[GemmStep]]:
+    """The steps in order, where products that are added up are one list, in the place of the last one."""
+    found: list[Step | list[GemmStep]] = []
+    for step in steps:
+        if not isinstance(step, GemmStep):
+            found.append(step)
+            continue
+        earlier = _earlier_sum(found, step) if takes(step) else None
+        if earlier is None:
+            found.append([step])
+        else:
+            found.remove(earlier)
+            found.append([*earlier, step])
+    return found
+
+
+def _earlier_sum(found: Sequence[Step | list[GemmStep]], step: GemmStep) -> list[GemmStep] | None:
+    """The products to which one adds its own, if they may as well be computed where that is."""
+    after: list[Step] = []
+    for item in reversed(found):
+        if isinstance(item, list) and item[-1].c.storage is step.c.storage:
+            return item if _is_one_sum(item, step) and _may_wait(item, after) else None
+        if isinstance(item, ControlStep | CallStep) or len(after) > machine_model.CUDA_WAITED_STEPS:
+            return None
+        after += item if isinstance(item, list) else [item]
+    return None
+
+
+def _is_one_sum(products: Sequence[GemmStep], step: GemmStep) -> bool:
+    first = products[0]
+    sizes = [(p.batch, p.m, p.n, p.ta, p.tb, p.ldc, p.c_offset, p.c_batch, p.alpha) for p in (first, step)]
+    apart = all(operand.storage is not step.c.storage for operand in (step.a, step.b))
+    return sizes[0] == sizes[1] and step.beta == 1 and apart and len(products) < machine_model.CUDA_SUMMED_PRODUCTS
+
+
+def _may_wait(products: Sequence[GemmStep], after: Sequence[Step]) -> bool:
+    """Whether products may be computed after other steps, which neither use their sum nor write to what they read."""
+    if not after:
+        return True
+    used = {b.storage for p in products for b in (p.a, p.b, p.c)}
+    touched, written = set(touched_by(after)), set().union(*map(written_by, after))
+    plain = all(s.kind in PLAIN_MEMORY and s.whole is None for s in (*used, *touched))
+    return plain and products[0].c.storage not in touched and written.isdisjoint(used)
+
+
+def _joined(
+    products: list[GemmStep], after: Sequence[Step | list[GemmStep]], touched: Mapping[Storage, int]
+) -> JoinedProduct:
+    group = _Group(products)
     for step in after:
         if not isinstance(step, NestStep) or not group.takes(step):
             break
-    storage = product.c.storage
+    storage = products[0].c.storage
     first = next((nest for nest in group.nests if _reads_or_writes(nest.nest, storage)), None)
     overwritten = first is not None and any(store.buffer.storage is storage for store in first.nest.stores)
-    users = touched_by([product, *group.nests])[storage.memory]
+    users = touched_by([*products, *group.nests])[storage.memory]
     is_private = storage.kind == "arena" and users == touched[storage.memory]
-    return JoinedProduct(product, group.nests, not (group.nests and (overwritten or is_private)))
+    return JoinedProduct(products, group.nests, not (group.nests and (overwritten or is_private)))
 
 
 def _reads_or_writes(nest: Nest, storage: Storage) -> bool:
@@ -73,10 +123,12 @@ def _reads_or_writes(nest: Nest, storage: Storage) -> bool:
 
 
 class _Group:
-    """A product with the nests so far. What one of them writes, others touch at the same result only."""
+    """Products with the nests so far. What one of them writes, others touch at the same result only."""
 
-    def __init__(self, product: GemmStep) -> None:
+    def __init__(self, products: Sequence[GemmStep]) -> None:
+        product = products[0]
         self.product = product
+        self.operands = {b.storage for p in products for b in (p.a, p.b)}
         self.nests: list[NestStep] = []
         rows = product.batch * product.m
         self.index = (loop(ROW, rows), loop(COLUMN, product.n))
@@ -98,11 +150,10 @@ class _Group:
         if product not in touched:
             return False
         touched[product].append((self.product.c, self.place, True))
-        operands = (self.product.a.storage, self.product.b.storage)
         for storage, found in touched.items():
             if any(is_written for _, _, is_written in found):
                 places = {(buffer.dtype, offset) for buffer, offset, _ in found}
-                if len(places) > 1 or not self._is_own(found[0][1]) or storage in operands:
+                if len(places) > 1 or not self._is_own(found[0][1]) or storage in self.operands:
                     return False
         self._touched = touched
         self.nests.append(replace(step, nest=nest))

@@ -130,24 +130,25 @@ class _CudaWriter:
 
     def _is_librarys(self, step: GemmStep) -> bool:
         """Whether a library computes a product, where it is found."""
-        return self.by_library and takes(step.a.dtype) and taken_by_library(sizes_of(step))
+        return self.by_library and takes(step.a.dtype) and taken_by_library(sizes_of([step]))
 
     def _product(self, joined: JoinedProduct) -> list[Instruction]:
         """The calls of a product with what it takes in: one, or two where its terms are cut into parts.
 
         What a library computes has a kernel, too, for where there is none.
         """
-        step, is_librarys = joined.product, self._is_librarys(joined.product)
-        tile = tile_for(sizes_of(step), self.threads, not is_librarys)
+        (step, *_), is_librarys = joined.products, self._is_librarys(joined.products[0])
+        tile = tile_for(sizes_of(joined.products), self.threads, not is_librarys and len(joined.products) == 1)
         nests = [nest.nest for nest in joined.nests]
-        kernels = emit_product(step, tile, nests, joined.is_kept, {*INTRINSICS, *NUMBA_NAMES, *_OF_FILES})
+        kernels = emit_product(joined.products, tile, nests, joined.is_kept, {*INTRINSICS, *NUMBA_NAMES, *_OF_FILES})
         works = [work_of(nest) for nest in nests]
-        flops = 2.0 * step.m * step.n * step.k * step.batch + sum(w.flops for w in works)
-        elements = step.batch * (step.m * step.k + step.k * step.n + step.m * step.n)
+        terms = sum(product.k for product in joined.products)
+        flops = 2.0 * step.batch * step.m * step.n * terms + sum(w.flops for w in works)
+        elements = step.batch * ((step.m + step.n) * terms + step.m * step.n)
         nbytes = step.a.dtype.itemsize * elements + sum(w.bytes for w in works)
         if is_librarys:
             return [self._call_of(kernels[0], step, flops, nbytes)]
-        eqns = list(dict.fromkeys(eqn for part in (step, *joined.nests) for eqn in part.eqns))
+        eqns = list(dict.fromkeys(eqn for part in (*joined.products, *joined.nests) for eqn in part.eqns))
         names = [f"{step.name}_parts", step.name] if len(kernels) > 1 else [step.name]
         names[-1] = "_".join([names[-1], *(nest.name for nest in joined.nests[-1:])])
         found = []

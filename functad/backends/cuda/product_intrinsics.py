@@ -43,12 +43,13 @@ class _Writer:
 
     def load(self, k: int, at: ir.Value, width: int) -> Values:
         element, pointer = self.context.get_data_type(self.call.args[k].dtype), self.pointer(k, at)
-        if width < TERMS or not _is_float(self.call.args[k].dtype):
+        if width == 1 or not _is_float(self.call.args[k].dtype):
             places = [self.builder.gep(pointer, [self.number(x)]) for x in range(width)]
             return [self.builder.load(place) for place in places]
-        vector = ir.VectorType(element, TERMS)
-        whole = self.builder.load(self.builder.bitcast(pointer, vector.as_pointer()), align=_ALIGNED)
-        return [self.builder.extract_element(whole, ir.Constant(ir.IntType(32), x)) for x in range(TERMS)]
+        vector = ir.VectorType(element, width)
+        aligned = min(width * self.call.args[k].dtype.bitwidth // 8, _ALIGNED)
+        whole = self.builder.load(self.builder.bitcast(pointer, vector.as_pointer()), align=aligned)
+        return [self.builder.extract_element(whole, ir.Constant(ir.IntType(32), x)) for x in range(width)]
 
     def store(self, k: int, at: ir.Value, parts: Values) -> None:
         pointer = self.pointer(k, at)

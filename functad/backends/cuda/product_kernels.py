@@ -28,25 +28,33 @@ ROW, COLUMN = "i", "j"  # of a result; rows of all matrices of a batch are count
 
 
 def emit_product(
-    step: GemmStep, tile: ProductTile, nests: Sequence[Nest], is_kept: bool, vocabulary: Set[str]
+    products: Sequence[GemmStep], tile: ProductTile, nests: Sequence[Nest], is_kept: bool, vocabulary: Set[str]
 ) -> list[CudaKernel]:
-    """The kernels of `c = beta · c + alpha · a · b` and of nests of loops i and j, of each result.
+    """The kernels of `c = beta · c + alpha · Σ a · b` and of nests of loops i and j, of each result.
 
     There is one, or where the terms are cut into parts another one that adds up what these have come to.
-    is_kept: whether the product is written to `c`. vocabulary: names that nests' own are kept apart from.
+    is_kept: whether the sum is written to `c`. vocabulary: names that nests' own are kept apart from.
     """
-    after = _Ending(step, nests, is_kept, vocabulary)
+    step = products[0]
+    after = _Ending(step, nests, is_kept, {*vocabulary, *_operands(products)})
     if tile.parts == 1:
-        return [_ProductText(step, tile, after).kernel()]
+        return [_ProductText(products, tile, after).kernel()]
     points = step.batch * step.m * step.n
     parts = new_buffer(f"parts_{step.name}", (tile.parts, points), step.c.dtype)
-    return [_ProductText(step, tile, _Part(parts, step)).kernel(), after.gathering(parts)]
+    return [_ProductText(products, tile, _Part(parts, step)).kernel(), after.gathering(parts)]
 
 
-def sizes_of(step: GemmStep) -> ProductSizes:
-    """What the cost of a product depends on."""
-    widths = [layout.width for layout in layouts_of(step)]
-    return ProductSizes(step.batch, step.m, step.n, step.k, step.c.dtype.itemsize, min(widths))
+def sizes_of(products: Sequence[GemmStep]) -> ProductSizes:
+    """What the cost of a sum of products depends on."""
+    widths = [layout.width for step in products for layout in layouts_of(step)]
+    (step, *_), terms = products, sum(step.k for step in products)
+    return ProductSizes(step.batch, step.m, step.n, terms, step.c.dtype.itemsize, min(widths))
+
+
+def _operands(products: Sequence[GemmStep]) -> dict[str, Buffer]:
+    """The operands of products by name."""
+    numbers = [str(n) if n > 1 else "" for n in range(1, len(products) + 1)]
+    return {f"{side}{n}": getattr(p, side) for n, p in zip(numbers, products) for side in "ab"}
 
 
 class Layout(NamedTuple):
@@ -86,7 +94,7 @@ class _Ending:
 
     def __init__(self, step: GemmStep, nests: Sequence[Nest], is_kept: bool, vocabulary: Set[str]) -> None:
         self.step, self.nests, self.is_kept, self.vocabulary = step, nests, is_kept, vocabulary
-        names = {"a", "b", "c"}
+        names = {"c", *vocabulary}
         self.given: dict[Storage, Parameter] = {}
         if is_kept or step.beta:
             self.given[step.c.storage] = ("c", step.c, "rw" if step.beta else "w")
@@ -118,7 +126,7 @@ class _Ending:
         if self.is_kept:
             text.line(f"c[{place}] = value")
         known, names = {step.c.storage: "value"}, {name for name, _, _ in self.given.values()}
-        taken = {*taken, "a", "b", "c", "q", "row", "value", ROW, COLUMN}
+        taken = {*taken, "c", "q", "row", "value", ROW, COLUMN}
         for nest in self.nests:
             body = point_of(nest, self.given, known)
             own = [name for storage, (name, _, _) in self.given.items() if storage in parameters(nest)]
@@ -165,7 +173,7 @@ class _Side:
 
     def __init__(self, name: str, layout: Layout, tile: ProductTile) -> None:
         self.name, self.layout, self.tile = name, layout, tile
-        left = name == "a"
+        left = name[0] == "a"
         self.count, self.results = (tile.down, tile.rows) if left else (tile.across, tile.columns)
         self.lane, self.first = ("down", "first_row") if left else ("beside", "first_column")
         self.edge = self.count * self.results  # rows, or columns, of its tile
@@ -225,16 +233,18 @@ class _Side:
 
 
 class _ProductText:
-    """Writes the kernel of one product."""
+    """Writes the kernel of a sum of products."""
 
-    def __init__(self, step: GemmStep, tile: ProductTile, ending: _Ending | _Part) -> None:
-        self.step, self.tile, self.ending, self.text = step, tile, ending, KernelText()
-        self.a, self.b = (_Side(name, layout, tile) for name, layout in zip("ab", layouts_of(step)))
+    def __init__(self, products: Sequence[GemmStep], tile: ProductTile, ending: _Ending | _Part) -> None:
+        self.products, self.step, self.tile, self.ending = products, products[0], tile, ending
+        self.text = KernelText()
+        step, self.operands = self.step, _operands(products)
+        layouts = [layout for product in products for layout in layouts_of(product)]
+        sides = [_Side(name, layout, tile) for name, layout in zip(self.operands, layouts)]
+        self.sides = list(zip(sides[::2], sides[1::2]))
         self.dtype: np.dtype = step.c.dtype
         self.zero = f"{cast(self.dtype)}(0)"
         self.down, self.along = -(-step.m // tile.height), -(-step.n // tile.width)
-        self.rounds = -(-step.k // (tile.depth * tile.parts))
-        self.last = step.k % tile.depth != 0  # whether a round may have terms past the last
 
     def kernel(self) -> CudaKernel:
         tile, text, step = self.tile, self.text, self.step
@@ -248,9 +258,9 @@ class _ProductText:
         mapping = LoopMapping(
             block=tuple([MappedLoop(name, extent) for name, extent in named if extent > 1]),
             thread=(MappedLoop("group", tile.groups), MappedLoop("row", tile.down), MappedLoop("column", tile.across)),
-            serial=(MappedLoop("term", step.k),),
+            serial=(MappedLoop("term", sum(product.k for product in self.products)),),
         )
-        given = (("a", step.a, "r"), ("b", step.b, "r"), *self.ending.parameters)
+        given = (*((name, buffer, "r") for name, buffer in self.operands.items()), *self.ending.parameters)
         return CudaKernel(f"{text}\n", given, mapping)
 
     def _block(self) -> None:
@@ -261,39 +271,44 @@ class _ProductText:
         if tile.parts > 1:
             text.line(f"part = block // {rest} % {tile.parts}")
         text.line(f"matrix = block // {rest * tile.parts}" if step.batch > 1 else "matrix = 0")
-        self.a.begin(text, 0)
-        self.b.begin(text, self.a.lines * self.a.stride)
         text.line(f"sums = copies({tile.rows * tile.columns}, {self.zero})")
-        span = self.rounds * tile.depth
-        first, end = (f"part * {span}", f"min((part + 1) * {span}, {step.k})") if tile.parts > 1 else ("0", str(step.k))
-        text.line(f"begin = {first}", f"end = {end}")
-        for side in (self.a, self.b):
-            side.load(text, "begin", self.last or tile.parts > 1)
-        with text.loop("first", "begin", "end", tile.depth):
-            self._round()
+        for product, (a, b) in zip(self.products, self.sides):
+            self._add(product, a, b)
         self._leave()
 
-    def _round(self) -> None:
-        tile, text = self.tile, self.text
-        for side in (self.a, self.b):
-            side.put(text, self.last)
-        text.line("cuda.syncthreads()")
-        if self.rounds > 1:
-            with text.block(f"if first + {tile.depth} < end:"):
-                for side in (self.a, self.b):
-                    side.load(text, f"first + {tile.depth}", self.last)
-        with text.loop("within", 0, tile.depth // tile.groups, TERMS):
-            text.line(f"sums = add_products(sums, {self.a.read()}, {self.b.read()})")
-        text.line("cuda.syncthreads()")
+    def _add(self, product: GemmStep, a: _Side, b: _Side) -> None:
+        """Add the products of one pair of operands to the sums."""
+        tile, text, terms = self.tile, self.text, product.k
+        a.begin(text, 0)
+        b.begin(text, a.lines * a.stride)
+        rounds = -(-terms // (tile.depth * tile.parts))
+        first, end, past = "0", str(terms), terms % tile.depth != 0  # whether a round may go past the last term
+        if tile.parts > 1:
+            span = rounds * tile.depth
+            text.line(f"begin = part * {span}", f"end = min(begin + {span}, {terms})")
+            first, end = "begin", "end"
+        for side in (a, b):
+            side.load(text, first, past or tile.parts > 1)
+        with text.loop("first", first, end, tile.depth):
+            for side in (a, b):
+                side.put(text, past)
+            text.line("cuda.syncthreads()")
+            if rounds > 1:
+                with text.block(f"if first + {tile.depth} < {end}:"):
+                    for side in (a, b):
+                        side.load(text, f"first + {tile.depth}", past)
+            with text.loop("within", 0, tile.depth // tile.groups, TERMS):
+                text.line(f"sums = add_products(sums, {a.read()}, {b.read()})")
+            text.line("cuda.syncthreads()")
 
     def _leave(self) -> None:
         """Put the sums of all groups into shared memory, and let the block's threads go on from there."""
         tile, text, step = self.tile, self.text, self.step
-        size = tile.height * tile.width
+        size, (a, b) = tile.height * tile.width, self.sides[-1]
         for r in range(tile.rows):
             for c in range(tile.columns):
-                row = [(x, f * tile.width) for x, f in (t if isinstance(t, tuple) else (t, 1) for t in self.a.result(r))]
-                place = total(("group", size), *row, *self.b.result(c))
+                row = [(x, f * tile.width) for x, f in (t if isinstance(t, tuple) else (t, 1) for t in a.result(r))]
+                place = total(("group", size), *row, *b.result(c))
                 text.line(f"shared[{place}] = sums[{r * tile.columns + c}]")
         text.line("cuda.syncthreads()")
         with text.loop("point", "thread", size, "THREADS"):
