@@ -152,7 +152,7 @@ class PlacedExecutable:
         """
         step, most = instruction.step, self._device.core_count * BLOCKS_OF_CORE
         if isinstance(step, GemmStep) and self._executable.by_library and self._device.driver.blas is not None:
-            return partial(library_product, step)
+            return partial(library_product, step, self._executable.precision)
         mapping = self._executable.generated.kernels[instruction.function].mapping
         blocks = mapping.work if mapping.by_block else -(-mapping.work // THREADS)
         kernel, threads = kernels[instruction.function], THREADS

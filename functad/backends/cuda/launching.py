@@ -77,6 +77,7 @@ class LibraryProduct(NamedTuple):
     """A start of a library's product `c = beta · c + alpha · a · b` of row-major matrices, `batch` times.
 
     a_row, b_row, c_row: elements from one row to the next as it lies in memory, where operands may be transposed.
+    precision: JAX's word for how exact a product of float32 is to be, or None.
     """
 
     name: str
@@ -97,6 +98,7 @@ class LibraryProduct(NamedTuple):
     c_batch: int
     alpha: float
     beta: float
+    precision: str | None = None
 
 
 def dtype_of(argument: ArrayPlace | LaunchNumber) -> np.dtype:

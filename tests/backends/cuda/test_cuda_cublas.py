@@ -129,3 +129,20 @@ def test_a_cublas_that_fails_says_how_to_do_without(blas: str, tmp_path: Path, m
             executable(lambda x, y: [x @ y], square, square).on_device(args, device_of(FakeCuda(), blas=blas))
     finally:
         status.value = 0
+
+
+def test_less_exact_units_multiply_where_that_is_asked_for(blas: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Matrices of single precision alone, and only in the context."""
+    monkeypatch.setattr("functad.machine_model.CUDA_CUBLAS_BYTES", 1 << 12)
+    device, fast = device_of(FakeCuda(), blas=blas), ctypes.c_int.in_dll(ctypes.CDLL(blas), "fast")
+    asked = {}
+    for precision in (None, "high", "tensorfloat32", "bfloat16", "highest", "float32"):
+        for dtype in ("float32", "float64"):
+            square = np.ones((40, 40), dtype)
+            with functad.default_matmul_precision(precision):
+                executable(lambda x: [x @ x], Aval((40, 40), square.dtype)).on_device([square], device)
+            asked[precision, dtype] = fast.value
+    assert {words: units for words, units in asked.items() if units} == {
+        ("high", "float32"): 77, ("tensorfloat32", "float32"): 77, ("bfloat16", "float32"): 75,
+    }  # fmt: skip
+    assert "default_matmul_precision" in JIT_OPTIONS
