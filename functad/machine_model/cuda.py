@@ -120,8 +120,8 @@ CUDA_LATENCY = 800
 yet."""
 
 CUDA_SHARED_CLOCKS = 2
-"""clocks in which a thread of each warp gets its operand from shared memory, where it adds a product in one. Compared on
-no GPU yet."""
+"""clocks in which a thread of each warp gets its operand from shared memory, where it adds a product in one. Compared
+on no GPU yet."""
 
 CUDA_LAUNCH_CLOCKS = 4000
 """clocks that one more kernel takes, which gathers what the parts of a product have come to. Compared on no GPU yet:

@@ -106,7 +106,7 @@ def _may_wait(products: Sequence[GemmStep], after: Sequence[Step]) -> bool:
 def _joined(
     products: list[GemmStep], after: Sequence[Step | list[GemmStep]], touched: Mapping[Storage, int]
 ) -> JoinedProduct:
-    group = _Group(products)
+    group = _ResultGroup(products)
     for step in after:
         if not isinstance(step, NestStep) or not group.takes(step):
             break
@@ -122,7 +122,7 @@ def _reads_or_writes(nest: Nest, storage: Storage) -> bool:
     return any(buffer.storage is storage for buffer, _, _ in nest.accesses())
 
 
-class _Group:
+class _ResultGroup:
     """Products with the nests so far. What one of them writes, others touch at the same result only."""
 
     def __init__(self, products: Sequence[GemmStep]) -> None:

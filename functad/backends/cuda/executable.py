@@ -10,6 +10,7 @@ import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+
 import numpy as np
 
 from functad import machine_model

@@ -148,15 +148,14 @@ class _CudaWriter:
         nbytes = step.a.dtype.itemsize * elements + sum(w.bytes for w in works)
         if is_librarys:
             return [self._call_of(kernels[0], step, flops, nbytes)]
-        eqns = list(dict.fromkeys(eqn for part in (*joined.products, *joined.nests) for eqn in part.eqns))
+        of_all = [*(product.eqns for product in joined.products), *(nest.eqns for nest in joined.nests)]
+        eqns = list(dict.fromkeys(eqn for own in of_all for eqn in own))
         names = [f"{step.name}_parts", step.name] if len(kernels) > 1 else [step.name]
         names[-1] = "_".join([names[-1], *(nest.name for nest in joined.nests[-1:])])
         found = []
         for name, kernel, share in zip(names, kernels, (1.0, 0.0)):
             work = kernel.mapping.work
-            one = KernelStep(
-                name, kernel.body, kernel.parameters, work, share * flops, share * nbytes, False, (), eqns
-            )
+            one = KernelStep(name, kernel.body, kernel.parameters, work, share * flops, share * nbytes, False, (), eqns)
             found.append(self._call_of(kernel, one, share * flops, share * nbytes))
         return found
 

@@ -17,11 +17,10 @@ from functad.backends.cuda.intrinsics import _DTYPES, CudaArithmetic, Intrinsic,
 from functad.backends.cuda.product_words import TERMS
 from functad.dtypes import kind_of
 
-Values = list[ir.Value]
-Places = Callable[[int], ir.Value]
+IRValues = list[ir.Value]
 
 
-class _Writer:
+class _WordWriter:
     """What all words need: the instructions of one call."""
 
     def __init__(self, context: Any, builder: ir.IRBuilder, call: Any, values: Sequence[ir.Value]) -> None:
@@ -41,7 +40,7 @@ class _Writer:
         held = self.context.make_array(self.call.args[k])(self.context, self.builder, self.values[k])
         return self.builder.gep(held.data, [at])
 
-    def load(self, k: int, at: ir.Value, width: int) -> Values:
+    def load(self, k: int, at: ir.Value, width: int) -> IRValues:
         element, pointer = self.context.get_data_type(self.call.args[k].dtype), self.pointer(k, at)
         if width == 1 or not _is_float(self.call.args[k].dtype):
             places = [self.builder.gep(pointer, [self.number(x)]) for x in range(width)]
@@ -51,7 +50,7 @@ class _Writer:
         whole = self.builder.load(self.builder.bitcast(pointer, vector.as_pointer()), align=aligned)
         return [self.builder.extract_element(whole, ir.Constant(ir.IntType(32), x)) for x in range(width)]
 
-    def store(self, k: int, at: ir.Value, parts: Values) -> None:
+    def store(self, k: int, at: ir.Value, parts: IRValues) -> None:
         pointer = self.pointer(k, at)
         if len(parts) < TERMS:
             for x, part in enumerate(parts):
@@ -63,11 +62,11 @@ class _Writer:
             whole = self.builder.insert_element(whole, part, ir.Constant(ir.IntType(32), x))
         self.builder.store(whole, self.builder.bitcast(pointer, vector.as_pointer()), align=_ALIGNED)
 
-    def elements(self, k: int) -> Values:
+    def elements(self, k: int) -> IRValues:
         """The elements of the k-th operand, a tuple."""
         return [self.builder.extract_value(self.values[k], x) for x in range(len(self.call.args[k]))]
 
-    def result(self, values: Values) -> ir.Value:
+    def result(self, values: IRValues) -> ir.Value:
         return self.context.make_tuple(self.builder, self.call.return_type, values)
 
 
@@ -78,10 +77,10 @@ def _is_float(numba_type: Any) -> bool:
     return kind_of(_DTYPES[numba_type]) == "f"
 
 
-def _loads(w: _Writer) -> ir.Value:
+def _loads(w: _WordWriter) -> ir.Value:
     count, width = w.literal(1), w.literal(2)
     base, line, step, last, row = w.values[3:]
-    found: Values = []
+    found: IRValues = []
     for k in range(count):
         place = w.plus(line, k, step)
         place = w.builder.select(w.builder.icmp_signed("<", place, last), place, last)
@@ -89,7 +88,7 @@ def _loads(w: _Writer) -> ir.Value:
     return w.result(found)
 
 
-def _stores(w: _Writer) -> ir.Value:
+def _stores(w: _WordWriter) -> ir.Value:
     width, values = w.literal(1), w.elements(4)
     to, step, at, at_step, end = (w.values[k] for k in (2, 3, 5, 6, 7))
     zero = w.context.get_constant_null(w.call.args[4].dtype)
@@ -100,12 +99,12 @@ def _stores(w: _Writer) -> ir.Value:
     return w.context.get_dummy_value()
 
 
-def _along(w: _Writer) -> ir.Value:
+def _along(w: _WordWriter) -> ir.Value:
     at, apart = w.values[2:]
     return w.result([x for r in range(w.literal(1)) for x in w.load(0, w.plus(at, r, apart), TERMS)])
 
 
-def _across(w: _Writer) -> ir.Value:
+def _across(w: _WordWriter) -> ir.Value:
     at, apart, stride = w.values[2:]
     count = w.literal(1)
     few = min(count, TERMS)
@@ -116,7 +115,7 @@ def _across(w: _Writer) -> ir.Value:
     return w.result([terms[k][r] for r in range(count) for k in range(TERMS)])
 
 
-def _add_products(w: _Writer) -> ir.Value:
+def _add_products(w: _WordWriter) -> ir.Value:
     dtype = _DTYPES[w.call.args[0].dtype]
     sums, a, b = ([from_numba(w.builder, x, dtype) for x in w.elements(k)] for k in range(3))
     columns, arithmetic = len(b) // TERMS, CudaArithmetic(w.builder)
@@ -133,7 +132,9 @@ def _fused(k: Any, x: Any, y: Any, total: Any) -> Any:
     return k.make_complex(real, k.fma(x.imag, y.real, k.fma(x.real, y.imag, total.imag)))
 
 
-def _word(name: str, literals: Sequence[int], results: Callable[..., Any], write: Callable[[_Writer], Any]) -> Intrinsic:
+def _word(
+    name: str, literals: Sequence[int], results: Callable[..., Any], write: Callable[[_WordWriter], Any]
+) -> Intrinsic:
     """A word whose operands at these places are numbers that the text says; all other numbers have 64 bits."""
 
     def word(*operands: Any) -> Any:
@@ -159,7 +160,7 @@ def _word(name: str, literals: Sequence[int], results: Callable[..., Any], write
 
     @cudaimpl.registry.lower(word, types.VarArg(types.Any))
     def lower_call(context: Any, builder: ir.IRBuilder, call: Any, values: Sequence[ir.Value]) -> Any:
-        return write(_Writer(context, builder, call, values))
+        return write(_WordWriter(context, builder, call, values))
 
     return word
 

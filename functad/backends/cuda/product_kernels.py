@@ -41,7 +41,7 @@ def emit_product(
         return [_ProductText(products, tile, after).kernel()]
     points = step.batch * step.m * step.n
     parts = new_buffer(f"parts_{step.name}", (tile.parts, points), step.c.dtype)
-    return [_ProductText(products, tile, _Part(parts, step)).kernel(), after.gathering(parts)]
+    return [_ProductText(products, tile, _PartOfSum(parts, step)).kernel(), after.gathering(parts)]
 
 
 def sizes_of(products: Sequence[GemmStep]) -> ProductSizes:
@@ -57,7 +57,7 @@ def _operands(products: Sequence[GemmStep]) -> dict[str, Buffer]:
     return {f"{side}{n}": getattr(p, side) for n, p in zip(numbers, products) for side in "ab"}
 
 
-class Layout(NamedTuple):
+class OperandLayout(NamedTuple):
     """How an operand lies in memory.
 
     along: whether terms lie side by side. row: elements from one line of them, or across them, to the next. size: its
@@ -73,7 +73,7 @@ class Layout(NamedTuple):
     width: int
 
 
-def layouts_of(step: GemmStep) -> tuple[Layout, Layout]:
+def layouts_of(step: GemmStep) -> tuple[OperandLayout, OperandLayout]:
     """How the operands of a product lie."""
     return (
         _layout(step.a, not step.ta, step.lda, step.a_offset, step.a_batch, step.m, step.k),
@@ -81,12 +81,12 @@ def layouts_of(step: GemmStep) -> tuple[Layout, Layout]:
     )
 
 
-def _layout(buffer: Buffer, along: bool, row: int, offset: int, batch: int, size: int, terms: int) -> Layout:
+def _layout(buffer: Buffer, along: bool, row: int, offset: int, batch: int, size: int, terms: int) -> OperandLayout:
     storage = buffer.storage
     plain = storage.kind in PLAIN_MEMORY and storage.whole is None and kind_of(buffer.dtype) == "f"
     numbers = (row, offset, batch, terms if along else size)
     width = TERMS if plain and not any(number % TERMS for number in numbers) else 1
-    return Layout(along, row, offset, batch, size, terms, width)
+    return OperandLayout(along, row, offset, batch, size, terms, width)
 
 
 class _Ending:
@@ -114,7 +114,8 @@ class _Ending:
         """What is done of the sum of result i, j, which is called `value`; taken: names of the text around."""
         step = self.step
         apart = step.batch > 1 and step.c_batch != step.m * step.ldc
-        place = total(*([("q", step.c_batch), ("row", step.ldc)] if apart else [(ROW, step.ldc)]), COLUMN, step.c_offset)
+        rows = [("q", step.c_batch), ("row", step.ldc)] if apart else [(ROW, step.ldc)]
+        place = total(*rows, COLUMN, step.c_offset)
         if apart:
             text.line(f"q = {ROW} // {step.m}", f"row = {ROW} % {step.m}")
         if step.alpha != 1:
@@ -150,7 +151,7 @@ class _Ending:
         return CudaKernel(f"{text}\n", (("parts", parts, "r"), *self.parameters), mapping)
 
 
-class _Part:
+class _PartOfSum:
     """What becomes of the sum of a part of a result's terms: it is left for another kernel."""
 
     def __init__(self, parts: Buffer, step: GemmStep) -> None:
@@ -171,7 +172,7 @@ class _Side:
     row or column of the matrix then, or all elements of a term. width: elements of a load.
     """
 
-    def __init__(self, name: str, layout: Layout, tile: ProductTile) -> None:
+    def __init__(self, name: str, layout: OperandLayout, tile: ProductTile) -> None:
         self.name, self.layout, self.tile = name, layout, tile
         left = name[0] == "a"
         self.count, self.results = (tile.down, tile.rows) if left else (tile.across, tile.columns)
@@ -187,7 +188,8 @@ class _Side:
     def begin(self, text: KernelText, base: int) -> None:
         """Where a thread loads, to where that goes in shared memory, and where it reads its operands there."""
         name, layout, tile = self.name, self.layout, self.tile
-        text.line(f"{name}_line = thread // {self.per_line}", f"{name}_inner = thread % {self.per_line} * {layout.width}")
+        text.line(f"{name}_line = thread // {self.per_line}")
+        text.line(f"{name}_inner = thread % {self.per_line} * {layout.width}")
         text.line(f"{name}_to = {total((f'{name}_line', self.stride), f'{name}_inner', base)}")
         terms = tile.depth // tile.groups * (1 if layout.along else self.stride)
         lane = (self.lane, self.stride if layout.along else min(self.results, TERMS))
@@ -235,7 +237,7 @@ class _Side:
 class _ProductText:
     """Writes the kernel of a sum of products."""
 
-    def __init__(self, products: Sequence[GemmStep], tile: ProductTile, ending: _Ending | _Part) -> None:
+    def __init__(self, products: Sequence[GemmStep], tile: ProductTile, ending: _Ending | _PartOfSum) -> None:
         self.products, self.step, self.tile, self.ending = products, products[0], tile, ending
         self.text = KernelText()
         step, self.operands = self.step, _operands(products)

@@ -1,4 +1,4 @@
-"""How functad's own kernel multiplies matrices: which tile a block computes, how many terms at a time, in how many parts.
+"""How functad's own kernel multiplies matrices: which tile a block computes, and in how many parts.
 
 Knows sizes of matrices, and what a GPU does in a clock; no text and no memory.
 """
@@ -111,7 +111,8 @@ def _tiles(sizes: ProductSizes, threads: int, may_part: bool) -> Iterator[Produc
             staged = (tile.height + tile.width) * depth * sizes.itemsize / (4 * threads)
             fits = shared_elements(tile) * sizes.itemsize <= machine_model.CUDA_SHARED_BYTES
             lines = max(depth, tile.height, tile.width) <= sizes.width * threads
-            if depth < TERMS * groups or not fits or not lines or staged > machine_model.CUDA_STAGED_WORDS and depth > TERMS * groups:
+            few = depth == TERMS * groups or staged <= machine_model.CUDA_STAGED_WORDS
+            if depth < TERMS * groups or not (fits and lines and few):
                 continue
             yield tile
             parts = 2
