@@ -10,7 +10,6 @@ import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from typing import Any
 
 import numpy as np
 
@@ -18,13 +17,12 @@ from functad import machine_model
 from functad.backends.cpu import report
 from functad.backends.cpu.compile.objects import keep_source
 from functad.backends.cpu.runtime.plain import load_source
-from functad.backends.cuda.cublas import takes
 from functad.backends.cuda.device import CudaDevice, devices
 from functad.backends.cuda.launching import ArrayPlace, Kernel, Launch, LibraryProduct
 from functad.backends.cuda.lowering import THREADS, TILE, CudaLowering
 from functad.backends.cuda.memory import DeviceMemory, described
 from functad.backends.cuda.pool import PoolBlock, Request, request
-from functad.backends.cuda.products import library_product, product_kernel, product_launcher
+from functad.backends.cuda.products import library_product
 from functad.backends.cuda.profiling import profile_of
 from functad.backends.cuda.running import Base, CallLayout, DeviceRun, Stretch, device_dtype, in_stretches, memories_of
 from functad.backends.cuda.scalars import SIMULATED
@@ -197,11 +195,8 @@ class PlacedExecutable:
         There are no more than the device's multiprocessors take, each several times over.
         """
         step, most = instruction.step, self._device.core_count * BLOCKS_OF_CORE
-        if isinstance(step, GemmStep):
-            if self._executable.by_library and takes(step.a.dtype) and self._device.driver.blas is not None:
-                return partial(library_product, step)
-            launcher: Any = product_launcher(_product(step.a.dtype), step, TILE, most)
-            return launcher
+        if isinstance(step, GemmStep) and self._executable.by_library and self._device.driver.blas is not None:
+            return partial(library_product, step, self._executable.precision)
         mapping = self._executable.generated.kernels[instruction.function].mapping
         blocks = mapping.work if mapping.by_block else -(-mapping.work // THREADS)
         kernel, threads = kernels[instruction.function], THREADS
@@ -226,12 +221,3 @@ class PlacedExecutable:
 
 def _is_launch(instruction: Instruction) -> bool:
     return bool(instruction.n) and not isinstance(instruction.step, CallStep)
-
-
-def _product(dtype: np.dtype) -> Kernel:
-    if dtype not in _products:
-        _products[dtype] = Kernel("product", product_kernel(dtype, TILE))
-    return _products[dtype]
-
-
-_products: dict[np.dtype, Kernel] = {}
