@@ -163,7 +163,7 @@ class PlacedExecutable:
         blocks = mapping.work if mapping.by_block else -(-mapping.work // THREADS)
         kernel, threads = kernels[instruction.function], THREADS
         if isinstance(step, ConvolutionStep):
-            kernel, threads = Kernel(kernel.name, kernel.function), TILE * TILE
+            kernel = Kernel(kernel.name, kernel.function)
         return kernel[max(min(blocks, most), 1), threads]
 
     # --- looking at it ----------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from functad import machine_model
 from functad.backends.cpu.kernels.emit_loop import emit_loop
 from functad.backends.cpu.kernels.small_loops import cost_of_steps, step_cost, touched_by
 from functad.backends.cuda.carried import emit_parted
-from functad.backends.cuda.convolution import emit_convolution
+from functad.backends.cuda.convolution import emit_convolution, in_parts
 from functad.backends.cuda.emit import CudaKernel, emit, emit_rows
 from functad.backends.cuda.rows import joined_rows
 from functad.backends.cuda.scalars import INTRINSICS
@@ -46,7 +46,7 @@ NUMBA_NAMES = {
     "boolean", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64",
     "complex64", "complex128",
 }  # fmt: skip
-_OF_FILES = {"cuda", "THREADS", "TILE"}
+_OF_FILES = {"cuda", "THREADS"}
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -63,29 +63,26 @@ class CudaKernels:
     kernels: dict[str, CudaKernel]
 
 
-def generate(schedule: Schedule, threads: int, tile: int) -> CudaKernels:
-    """Write the kernels of a schedule for blocks of `threads`; steps with the same text share a function.
-
-    tile: rows and columns of the tiles of convolutions, for each of which a block has a thread.
-    """
-    return _CudaWriter(schedule, threads, tile).run()
+def generate(schedule: Schedule, threads: int) -> CudaKernels:
+    """Write the kernels of a schedule for blocks of `threads`; steps with the same text share a function."""
+    return _CudaWriter(schedule, threads).run()
 
 
 class _CudaWriter:
-    def __init__(self, schedule: Schedule, threads: int, tile: int) -> None:
-        self.schedule, self.threads, self.tile = schedule, threads, tile
+    def __init__(self, schedule: Schedule, threads: int) -> None:
+        self.schedule, self.threads = schedule, threads
         self.functions: dict[str, str] = {}
         self.kernels: dict[str, CudaKernel] = {}
         self.known: dict[tuple[str, tuple[str, ...]], str] = {}
 
     def run(self) -> CudaKernels:
         instructions = self._instructions(self.schedule.steps)
-        source = _file(self.schedule.program.name, self.functions, self.threads, self.tile)
+        source = _file(self.schedule.program.name, self.functions, self.threads)
         return CudaKernels(source, instructions, self.kernels)
 
     def _instructions(self, steps: Sequence[Step]) -> list[Instruction | ControlPlan]:
         found: list[Instruction | ControlPlan] = []
-        for step in joined_rows(steps, self.threads):
+        for step in joined_rows(in_parts(steps, self.threads), self.threads):
             if isinstance(step, list):
                 found.append(self._rows(step))
             elif isinstance(step, NestStep):
@@ -153,7 +150,7 @@ class _CudaWriter:
             return self._call_of(emit_text(step), step, step.flops, step.bytes, step.offsets)
         assert not isinstance(step, NestStep | SortStep)
         nbytes = float(sum(b.nbytes for _, b, _ in step.parameters))
-        return self._call_of(emit_convolution(step, self.tile), step, float(step.conv.flops), nbytes)
+        return self._call_of(emit_convolution(step, self.threads), step, float(step.conv.flops), nbytes)
 
     def _call_of(
         self, kernel: CudaKernel, step: PlainStep, flops: float, nbytes: float, offsets: tuple[int, ...] = ()
@@ -193,7 +190,7 @@ def _function_text(name: str, kernel: CudaKernel, step: PlainStep, schedule: Sch
     return head + textwrap.indent(notes + kernel.body.strip("\n"), "    ")
 
 
-def _file(name: str, functions: dict[str, str], threads: int, tile: int) -> str:
+def _file(name: str, functions: dict[str, str], threads: int) -> str:
     text = "\n\n\n".join(functions.values())
     names = set(_NAME.findall(text))
     lines = [
@@ -209,6 +206,4 @@ def _file(name: str, functions: dict[str, str], threads: int, tile: int) -> str:
     if of_users:
         lines.append(f"from functad.backends.cuda.user_functions import {', '.join(of_users)}")
     lines += ["", f"THREADS = {threads}  # in a block"]
-    if "TILE" in names:
-        lines.append(f"TILE = {tile}  # rows and columns of a part of a convolution, with a thread for each element")
     return "\n".join(lines) + "\n\n\n" + text + "\n"

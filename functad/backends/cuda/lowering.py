@@ -46,7 +46,7 @@ class CudaLowering(ShownKernels):
         self.schedule = make_schedule(self.program, donated, _machine())
         if config.check_programs:
             check_schedule(self.schedule)
-        self.generated = generate(self.schedule, THREADS, TILE)
+        self.generated = generate(self.schedule, THREADS)
         self.memory_plan = plan_memory(_blocks(self.generated.instructions))
 
 
