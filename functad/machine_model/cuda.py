@@ -17,7 +17,8 @@ CUDA_FEW_POINTS = 4096
 """results that cannot keep a GPU busy with one thread for each; a block sums each then. Compared on no GPU yet."""
 
 CUDA_CORES = 132
-"""multiprocessors for which kernels are made. Bound: those of NVIDIA's H100 and H200; fewer run them one after another."""
+"""multiprocessors for which kernels are made. Bound: those of NVIDIA's H100 and H200; fewer run them
+one after another."""
 
 CUDA_DIRECT_TERMS = 32
 """terms of a convolution up to which each thread sums all outputs of a place, without tiles. Chosen."""
@@ -26,7 +27,8 @@ CUDA_DIRECT_OUTPUTS = 8
 """outputs of a convolution up to which it does. Chosen: sums and weights stay in registers."""
 
 CUDA_TILE_MOVE = 12
-"""instructions with which a thread finds an element of a convolution and puts it into shared memory. Chosen: counted."""
+"""instructions with which a thread finds an element of a convolution and puts it into shared memory. Chosen:
+counted."""
 
 CUDA_TILE_STEP = 60
 """clock cycles, for which a block waits for its threads in each step of a convolution. Chosen."""

@@ -21,7 +21,7 @@ from functad.lowering.nests.affine import linear, loop
 from functad.lowering.nests.nest import POST, PRE, Accumulator, Load, Nest, Store
 from functad.lowering.steps import ConvolutionStep, NestStep, Step
 from functad.primitives.loops.convolution_geometry import Convolution, ConvolutionAxis
-from functad.primitives.loops.kernel_text import KernelText, total
+from functad.primitives.loops.kernel_text import KernelText, total, write_index
 from functad.primitives.loops.text import cast
 
 _PADDED = WIDTH  # elements behind a row in shared memory: what lies in one column is in several banks
@@ -85,7 +85,7 @@ def _direct(step: ConvolutionStep) -> CudaKernel:
     places = conv.batch * conv.positions
     outputs = range(conv.outputs)
     with text.loop("point", "cuda.grid(1)", conv.groups * places, "cuda.gridsize(1)"):
-        _write_index(text, "point", [("g", conv.groups), *_sizes(_place_loops(conv), "")])
+        write_index(text, "point", [("g", conv.groups), *_sizes(_place_loops(conv), "")])
         text.line(*[f"acc_{o} = {t}(0)" for o in outputs])
         depth = text.depth
         for name, size, _ in _term_loops(conv):
@@ -97,9 +97,7 @@ def _direct(step: ConvolutionStep) -> CudaKernel:
         tests, at = _input_place(text, conv)
         with text.block(*([f"if {' and '.join(tests)}:"] if tests else [])):
             text.line(f"value = lhs[{at}]")
-        text.line(*[
-            f"acc_{o} = {t}(acc_{o} + value * rhs[{total('weight', o * conv.rhs_steps[1])}])" for o in outputs
-        ])
+        text.line(*[f"acc_{o} = {t}(acc_{o} + value * rhs[{total('weight', o * conv.rhs_steps[1])}])" for o in outputs])
         text.close(depth)
         text.line(f"result = {total(*_result_terms(conv, ''))}")
         text.line(*[f"out[{total('result', o * conv.out_steps[2])}] = acc_{o}" for o in outputs])
@@ -160,7 +158,7 @@ class _Tiles:
             text.line(*share.lines())
         parts = [("q", tiling.parts), ("g", conv.groups), ("row", self.rows), ("column", self.columns)]
         with text.loop("tile", "cuda.blockIdx.x", math.prod(n for _, n in parts), "cuda.gridDim.x"):
-            _write_index(text, "tile", parts)
+            write_index(text, "tile", parts)
             self._places_of_inputs()
             self._outputs_of_weights()
             text.line(*[f"acc_{i}_{j} = {self.t}(0)" for i, j in self._results()])
@@ -192,7 +190,7 @@ class _Tiles:
         conv, text = self.conv, self.text
         for name, value in self.inputs.own.items():
             text.line(f"place = {total(('row', self.tiling.places), value)}")
-            _write_index(text, "place", _sizes(_place_loops(conv), "_here"))
+            write_index(text, "place", _sizes(_place_loops(conv), "_here"))
             where = list(zip(("n_here", "g"), conv.lhs_steps))
             for a, axis in enumerate(conv.axes):
                 if axis.base == 1:
@@ -222,7 +220,7 @@ class _Tiles:
                     if term not in known:
                         known.add(term)
                         text.line(f"term = {total('first', share.texts[term])}")
-                        _write_index(text, "term", _sizes(_term_loops(conv), f"_{term}"))
+                        write_index(text, "term", _sizes(_term_loops(conv), f"_{term}"))
                         if self._is_cut:
                             text.line(f"is_{term} = term < {self._end}")
                     tests, where = element(own, term)
@@ -330,7 +328,7 @@ class _Tiles:
             text.line(f"place = {total(('row', tiling.places), place)}")
             text.line(f"o = {total(('column', tiling.outputs), output)}")
             with text.block(f"if place < {self.places} and o < {conv.outputs}:"):
-                _write_index(text, "place", _sizes(_place_loops(conv), "_here"))
+                write_index(text, "place", _sizes(_place_loops(conv), "_here"))
                 part = [("q", self.step.out.size // tiling.parts)] if tiling.parts > 1 else []
                 where = total(*part, *_result_terms(conv, "_here"), ("o", conv.out_steps[2]))
                 text.line(f"out[{where}] = acc")
@@ -439,23 +437,3 @@ def _tests(axis: ConvolutionAxis, position: str) -> list[str]:
         return []
     within = [f"{position} >= 0", f"{position} < {(axis.size - 1) * axis.base + 1}"]
     return [*within, f"{position} % {axis.base} == 0"] if axis.base > 1 else within
-
-
-def _write_index(text: KernelText, number: str, sizes: Sequence[tuple[str, int]]) -> None:
-    """Assign to each name its share of a row-major number; the first is as large as the number makes it.
-
-    Divisions of 32 bits take a fraction of the time.
-    """
-    step = math.prod(size for _, size in sizes)
-    is_small, is_first = step < 1 << 31, True
-    for name, size in sizes:
-        step //= size
-        if size == 1:
-            text.line(f"{name} = 0")
-            continue
-        cast_to = "u32({})".format if is_small else "{}".format
-        share = cast_to(number)
-        share += f" // {cast_to(step)}" if step > 1 else ""
-        share += "" if is_first else f" % {cast_to(size)}"
-        text.line(f"{name} = i64({share})" if is_small else f"{name} = {share}")
-        is_first = False

@@ -68,7 +68,7 @@ def best_tiling(sums: Sums, threads: int) -> Tiling:
 
 
 def is_direct(sums: Sums, threads: int) -> bool:
-    """Whether each thread sums all outputs of a place from where the elements lie, without tiles: there are few terms."""
+    """Whether each thread sums all outputs of a place from where elements lie, without tiles: there are few terms."""
     small = sums.terms <= machine_model.CUDA_DIRECT_TERMS and sums.outputs <= machine_model.CUDA_DIRECT_OUTPUTS
     return small and sums.groups * sums.places >= machine_model.CUDA_CORES * threads
 
@@ -77,7 +77,7 @@ def tile_clocks(sums: Sums, t: Tiling) -> float:
     """Clock cycles, about, that a GPU takes: what its multiprocessors do, or how long they wait for memory."""
     cores, lanes = machine_model.CUDA_CORES, 128
     tiles = sums.groups * -(-sums.places // t.places) * -(-sums.outputs // t.outputs) * t.parts
-    steps = -(-(-(-sums.terms // t.parts)) // t.depth)
+    steps = terms_of_part(sums.terms, t) // t.depth
     turns = t.depth / t.slices
     warps = t.threads / 32
     wide = sums.itemsize / 4

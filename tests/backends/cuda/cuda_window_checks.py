@@ -9,13 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 from cuda_check_tools import checks_of, numbers, run
 from fuzz.check import changed
 from primitive_form_tools import Together
 
 import functad
-import functad.numpy as jnp
 from functad import lax
 from functad.backends.cuda import convolution
 from functad.backends.cuda.convolution_tiles import Tiling
