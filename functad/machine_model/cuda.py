@@ -76,6 +76,19 @@ CUDA_SORTED_UPDATES = 1 << 12
 """updates of an array from which on they are sorted by the rows that they go to, where their order matters. Compared on
 no GPU yet: of fewer, threads that own parts of the array look at all in less time than a sort takes to begin."""
 
+CUDA_OWNED_BYTES = 6 << 10
+"""bytes of rows of a result that a block owns at most, where it looks for the updates that go there. Chosen: several
+copies of them, for groups of threads, fit into shared memory beside what was found."""
+
+CUDA_OWNED_LOOKS = 1 << 24
+"""updates that all such blocks look at together, at most; they are sorted if there are more. Chosen: about 30 µs."""
+
+CUDA_OWNED_ITEMS = 8
+"""updates that a thread of such a block looks at, at a time. Chosen."""
+
+CUDA_OWNED_THREADS = 4
+"""times as many threads as usual that such a block has: there is one for each element of several rows. Chosen."""
+
 CUDA_RADIX_BITS = 8
 """bits of a digit by which elements are moved. Compared on no GPU yet: with 256 values about eight elements of a tile
 are moved to places side by side."""

@@ -159,9 +159,9 @@ class PlacedExecutable:
                 return partial(library_product, step)
             launcher: Any = product_launcher(_product(step.a.dtype), step, TILE, most)
             return launcher
-        mapping = self._executable.generated.kernels[instruction.function].mapping
-        blocks = mapping.work if mapping.by_block else -(-mapping.work // THREADS)
-        kernel, threads = kernels[instruction.function], THREADS
+        written, kernel = self._executable.generated.kernels[instruction.function], kernels[instruction.function]
+        mapping, threads = written.mapping, written.threads or THREADS
+        blocks = mapping.work if mapping.by_block else -(-mapping.work // threads)
         if isinstance(step, ConvolutionStep):
             kernel = Kernel(kernel.name, kernel.function)
         return kernel[max(min(blocks, most), 1), threads]

@@ -17,6 +17,7 @@ from functad.backends.cpu.kernels.small_loops import cost_of_steps, step_cost, t
 from functad.backends.cuda.carried import emit_parted
 from functad.backends.cuda.convolution import emit_convolution, in_parts
 from functad.backends.cuda.emit import CudaKernel, emit, emit_rows
+from functad.backends.cuda.owned_rows import emit_owned_rows
 from functad.backends.cuda.rows import joined_rows
 from functad.backends.cuda.scalars import INTRINSICS
 from functad.backends.cuda.sorting import emit_sort
@@ -95,6 +96,9 @@ class _CudaWriter:
 
     def _nest(self, step: NestStep) -> list[Instruction]:
         """The calls of a nest: one, or two where a value is carried along a long loop."""
+        if step.nest.owned_rows is not None:
+            work = work_of(step.nest)
+            return [self._call_of(emit_owned_rows(step.nest, self.threads), step, work.flops, work.bytes)]
         work, parted = work_of(step.nest), emit_parted(step.nest, step.name, self.threads)
         if parted is None:
             return [self._call_of(emit(step.nest, self.threads), step, work.flops, work.bytes)]
