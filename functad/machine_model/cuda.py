@@ -86,7 +86,7 @@ CUDA_OWNED_LOOKS = 1 << 24
 CUDA_OWNED_ITEMS = 8
 """updates that a thread of such a block looks at, at a time. Chosen."""
 
-CUDA_OWNED_THREADS = 4
+CUDA_OWNED_THREADS = 2
 """times as many threads as usual that such a block has: there is one for each element of several rows. Chosen."""
 
 CUDA_RADIX_BITS = 8

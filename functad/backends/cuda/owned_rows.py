@@ -17,7 +17,9 @@ from functad.lowering.nests.updates import needed_for, neutral
 from functad.primitives.loops.text import combined as put_to
 
 AT_ONCE = 8  # updates whose elements a thread reads before it puts them together
-_OWN_NAMES = "thread group k part low first count n e at total reach more found sums counts stop last here".split()
+_OWN_NAMES = (
+    "thread group k part low first count n e at total reach more found sums counts stop last here item i rows".split()
+)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -54,7 +56,7 @@ class _OwnedRowsEmitter(CudaEmitter):
         """How many rows a block owns, and of how many copies of them."""
         length, most = self.owned.length, max(machine_model.CUDA_OWNED_BYTES // self.dtype.itemsize, self.owned.length)
         rows = max(1, min(most // length, -(-self.owned.end // (4 * machine_model.CUDA_CORES))))
-        room = (machine_model.CUDA_SHARED_BYTES - 4 * self.threads * (self.items + 1)) // self.dtype.itemsize
+        room = (machine_model.CUDA_SHARED_BYTES - 4 * self.threads * (2 * self.items + 1)) // self.dtype.itemsize
         return rows, max(1, min(self.threads // length, room // (rows * length)))
 
     def kernel(self) -> CudaKernel:
@@ -63,6 +65,7 @@ class _OwnedRowsEmitter(CudaEmitter):
         self._constants()
         self._line(0, f"sums = cuda.shared.array({self.groups * self.size}, {kind})")
         self._line(0, f"found = cuda.shared.array({self.items * self.threads}, int32)")
+        self._line(0, f"rows = cuda.shared.array({self.items * self.threads}, int32)")
         self._line(0, f"counts = cuda.shared.array({self.threads}, int32)", "thread = cuda.threadIdx.x")
         self._line(0, f"for part in range(cuda.blockIdx.x, {self.blocks}, cuda.gridDim.x):")
         self._line(1, f"low = {self.rows} * part")
@@ -77,29 +80,23 @@ class _OwnedRowsEmitter(CudaEmitter):
 
     def _find(self) -> None:
         """List the updates of the block's rows: those of one thread after those of another."""
-        keys = needed_for(self.nest.statements, {self.owned.row})
-        rows = []
-        for item in range(self.items):
-            number, names = self._copy(keys)
-            row = names[self.owned.row]
-            rows.append((row, number))
-            self._line(2, f"{number} = first + thread + {item * self.threads}", f"{row} = i32({self.owned.end})")
-            self._line(2, f"if {number} < {self.count}:")
-            for s in keys:
-                self._line(3, self._text(self._at(s, number, names)))
-        high = f"min(low + {self.rows}, {self.owned.end})"
-        self._line(2, f"stop = {high}", "n = 0")
-        for row, _ in rows:
-            self._line(2, f"if {row} >= low and {row} < stop:", "    n = n + 1")
+        keys, (row, end) = needed_for(self.nest.statements, {self.owned.row}), (self.owned.row, self.owned.end)
+        number, names = self._copy(keys)
+        self._line(2, f"stop = min(low + {self.rows}, {end})", "n = 0", f"for item in range({self.items}):")
+        self._line(3, f"i = item * {self.threads} + thread", f"{number} = first + i", "here = -1")
+        self._line(3, f"if {number} < {self.count}:")
+        for s in keys:
+            self._line(4, self._text(self._at(s, number, names)))
+        self._line(4, f"if {names[row]} >= low and {names[row]} < stop:")
+        self._line(5, f"here = {names[row]} - low", "n = n + 1")
+        self._line(3, "rows[i] = here")
         self._line(2, "counts[thread] = n", "cuda.syncthreads()", "reach = 1", f"while reach < {self.threads}:")
         self._line(3, "more = 0", "if thread >= reach:", "    more = i64(counts[thread - reach])")
         self._line(3, "cuda.syncthreads()", "counts[thread] = counts[thread] + more", "cuda.syncthreads()")
         self._line(3, "reach = 2 * reach")
-        self._line(2, "at = counts[thread] - n")
-        for item, (row, _) in enumerate(rows):
-            place = f"thread + {item * self.threads}"
-            self._line(2, f"if {row} >= low and {row} < stop:")
-            self._line(3, f"found[at] = ({row} - low) * {self.items * self.threads} + {place}", "at = at + 1")
+        self._line(2, "at = counts[thread] - n", f"for item in range({self.items}):")
+        self._line(3, f"i = item * {self.threads} + thread", "here = i64(rows[i])", "if here >= 0:")
+        self._line(4, f"found[at] = here * {self.items * self.threads} + i", "at = at + 1")
         self._line(2, "cuda.syncthreads()")
 
     def _put_together(self) -> None:

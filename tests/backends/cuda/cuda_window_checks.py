@@ -20,9 +20,9 @@ from functad.backends.cuda.convolution_tiles import Tiling
 from functad.backends.cuda.lowering import THREADS
 
 CONVOLUTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
-    "plain": ((2, 3, 5, 4), (5, 3, 3, 3), {"padding": "SAME", "window_strides": (1, 1)}),
+    "plain": ((1, 3, 4, 3), (5, 3, 3, 2), {"padding": "SAME", "window_strides": (1, 1)}),
     "strides and dilation": (
-        (2, 4, 6, 5),
+        (1, 4, 5, 4),
         (4, 2, 3, 2),
         {
             "padding": [(1, 2), (0, 1)],
@@ -33,8 +33,8 @@ CONVOLUTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]]
         },
     ),
     "features last": (
-        (2, 9, 5),
-        (3, 5, 7),
+        (2, 6, 5),
+        (3, 5, 3),
         {"padding": "VALID", "window_strides": (1,), "dimension_numbers": ("NWC", "WIO", "NWC")},
     ),
 }
@@ -46,8 +46,6 @@ def _tilings() -> Iterator[Tiling]:
     yield Tiling(1, 1, 1, 1, THREADS, THREADS)
     yield Tiling(2, 1, 2, 1, half, max(half, 8), 2)
     yield Tiling(4, 4, half, 2, 1, 8, 3)
-    yield Tiling(4, 1, 1, 2, half, 2 * half)
-    yield Tiling(1, 2, 1, 4, THREADS // 4, max(THREADS // 4, 4))
 
 
 @contextmanager
@@ -76,7 +74,7 @@ def _with_gradients(dtype: str) -> Together:
 
 def check_convolutions_by_all_tiles() -> str:
     tilings = list(_tilings())
-    for tiling, dtype in zip(tilings, ("float32", "float64", "float32", "complex64", "float32"), strict=True):
+    for tiling, dtype in zip(tilings, ("float32", "complex64", "float64"), strict=True):
         with _tiled(tiling):
             run(_with_gradients(dtype))
     return f"{len(tilings)} tilings"
