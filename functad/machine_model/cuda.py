@@ -16,6 +16,29 @@ CUDA_SHARED_BYTES = 48 << 10
 CUDA_FEW_POINTS = 4096
 """results that cannot keep a GPU busy with one thread for each; a block sums each then. Compared on no GPU yet."""
 
+CUDA_CORES = 132
+"""multiprocessors for which kernels are made. Bound: those of NVIDIA's H100 and H200; fewer run them
+one after another."""
+
+CUDA_DIRECT_TERMS = 32
+"""terms of a convolution up to which each thread sums all outputs of a place, without tiles. Chosen."""
+
+CUDA_DIRECT_OUTPUTS = 8
+"""outputs of a convolution up to which it does. Chosen: sums and weights stay in registers."""
+
+CUDA_TILE_MOVE = 12
+"""instructions with which a thread finds an element of a convolution and puts it into shared memory. Chosen:
+counted."""
+
+CUDA_TILE_STEP = 60
+"""clock cycles, for which a block waits for its threads in each step of a convolution. Chosen."""
+
+CUDA_MEMORY_CLOCKS = 700
+"""clock cycles until an element of memory has come. Chosen."""
+
+CUDA_LAUNCH_CLOCKS = 6000
+"""clock cycles in which one more kernel of a graph begins and ends. Chosen."""
+
 CUDA_SMALL_STEP = 200.0
 """ns of a step on the CPU, of a loop that is one thread's work on a GPU, where that takes about 20 times as long: less
 than two launches for each step. Compared on no GPU yet."""
@@ -52,6 +75,19 @@ shared memory, and about as many as a tile that was sorted has."""
 CUDA_SORTED_UPDATES = 1 << 12
 """updates of an array from which on they are sorted by the rows that they go to, where their order matters. Compared on
 no GPU yet: of fewer, threads that own parts of the array look at all in less time than a sort takes to begin."""
+
+CUDA_OWNED_BYTES = 6 << 10
+"""bytes of rows of a result that a block owns at most, where it looks for the updates that go there. Chosen: several
+copies of them, for groups of threads, fit into shared memory beside what was found."""
+
+CUDA_OWNED_LOOKS = 1 << 24
+"""updates that all such blocks look at together, at most; they are sorted if there are more. Chosen: about 30 µs."""
+
+CUDA_OWNED_ITEMS = 8
+"""updates that a thread of such a block looks at, at a time. Chosen."""
+
+CUDA_OWNED_THREADS = 2
+"""times as many threads as usual that such a block has: there is one for each element of several rows. Chosen."""
 
 CUDA_RADIX_BITS = 8
 """bits of a digit by which elements are moved. Compared on no GPU yet: with 256 values about eight elements of a tile

@@ -55,11 +55,15 @@ SHARED_TYPES = {
 
 @dataclass(frozen=True)
 class CudaKernel:
-    """The text of a kernel below its name, its parameters, and what its loops have become."""
+    """The text of a kernel below its name, its parameters, and what its loops have become.
+
+    threads: of a block; None if they are as many as usual.
+    """
 
     body: str
     parameters: tuple[Parameter, ...]
     mapping: LoopMapping
+    threads: int | None = None
 
 
 def emit(nest: Nest, threads: int) -> CudaKernel:

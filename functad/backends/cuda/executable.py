@@ -19,7 +19,7 @@ from functad.backends.cpu.compile.objects import keep_source
 from functad.backends.cpu.runtime.plain import load_source
 from functad.backends.cuda.device import CudaDevice, devices
 from functad.backends.cuda.launching import ArrayPlace, Kernel, Launch, LibraryProduct
-from functad.backends.cuda.lowering import THREADS, TILE, CudaLowering
+from functad.backends.cuda.lowering import THREADS, CudaLowering
 from functad.backends.cuda.memory import DeviceMemory, described
 from functad.backends.cuda.pool import PoolBlock, Request, request
 from functad.backends.cuda.products import library_product
@@ -197,11 +197,11 @@ class PlacedExecutable:
         step, most = instruction.step, self._device.core_count * BLOCKS_OF_CORE
         if isinstance(step, GemmStep) and self._executable.by_library and self._device.driver.blas is not None:
             return partial(library_product, step, self._executable.precision)
-        mapping = self._executable.generated.kernels[instruction.function].mapping
-        blocks = mapping.work if mapping.by_block else -(-mapping.work // THREADS)
-        kernel, threads = kernels[instruction.function], THREADS
+        written, kernel = self._executable.generated.kernels[instruction.function], kernels[instruction.function]
+        mapping, threads = written.mapping, written.threads or THREADS
+        blocks = mapping.work if mapping.by_block else -(-mapping.work // threads)
         if isinstance(step, ConvolutionStep):
-            kernel, threads = Kernel(kernel.name, kernel.function), TILE * TILE
+            kernel = Kernel(kernel.name, kernel.function)
         return kernel[max(min(blocks, most), 1), threads]
 
     # --- looking at it ----------------------------------------------------------------------------------
