@@ -105,8 +105,9 @@ class PlacedExecutable:
         kernels = {name: Kernel(name, functions[name], executable.fused) for name in executable.generated.kernels}
         stretch = partial(Stretch, device, self._name)
         self._plan = in_stretches(executable.generated.instructions, partial(self._row, kernels), stretch)
-        values = executable.schedule.values
+        values = [*executable.schedule.values, *(np.zeros(b.shape, b.dtype) for b in executable.generated.tickets)]
         self._constants = [device.put(np.asarray(value), f"a constant of {self._name}") for value in values]
+        self._constant_buffers = [*executable.schedule.constants, *executable.generated.tickets]
 
     def run(self, args: Sequence[CallValue]) -> list[DeviceMemory]:
         run = self._located(args)
@@ -127,7 +128,7 @@ class PlacedExecutable:
         for buffer, value in zip(schedule.inputs, args):
             held = value if isinstance(value, DeviceMemory) else device.put(value, f"an argument of {self._name}")
             run.places[buffer.storage] = Address(held.block)
-        for buffer, constant in zip(schedule.constants, self._constants):
+        for buffer, constant in zip(self._constant_buffers, self._constants):
             run.places[buffer.storage] = Address(constant.block)
         for buffer in schedule.outputs:
             if buffer.storage.kind == "output" and buffer.storage not in run.places:
@@ -151,7 +152,8 @@ class PlacedExecutable:
     def _launcher(self, kernels: Mapping[str, Kernel], instruction: Instruction) -> Launcher:
         """A function of arrays' places that gives the launch of an instruction: as many blocks as have work to do.
 
-        There are no more than the device's multiprocessors take, each several times over.
+        Unless a kernel does one step in each thread, there are no more than the device's multiprocessors take, each
+        several times over.
         """
         step, most = instruction.step, self._device.core_count * BLOCKS_OF_CORE
         if isinstance(step, GemmStep):
@@ -164,7 +166,7 @@ class PlacedExecutable:
         kernel, threads = kernels[instruction.function], THREADS
         if isinstance(step, ConvolutionStep):
             kernel, threads = Kernel(kernel.name, kernel.function), TILE * TILE
-        return kernel[max(min(blocks, most), 1), threads]
+        return kernel[max(blocks if mapping.one_step else min(blocks, most), 1), threads]
 
     # --- looking at it ----------------------------------------------------------------------------------
 

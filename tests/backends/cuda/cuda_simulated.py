@@ -58,6 +58,9 @@ def check_random_programs(first: int) -> str:
                 "CUDA_SORTED_UPDATES": choose.choice([1, 4096]),
                 "CUDA_CARRIED_ITEMS": choose.choice([1, 15]),
                 "CUDA_FEWEST_ROWS": choose.choice([1, 128]),
+                "CUDA_BUSY_THREADS": choose.choice([1 << 7, 1 << 10, 1 << 17]),
+                "CUDA_PART_TERMS": choose.choice([2, 1 << 11]),
+                "CUDA_ONE_STEP_BLOCKS": choose.choice([0, 1 << 12]),
             }
         ):
             try:
