@@ -18,7 +18,7 @@ from functad.backends.cpu.scalars.user_functions import array_view
 from functad.backends.cuda.carried import emit_parted
 from functad.backends.cuda.convolution import emit_convolution, in_parts
 from functad.backends.cuda.cublas import takes
-from functad.backends.cuda.emit import CudaKernel, emit, emit_rows
+from functad.backends.cuda.emit import TICKETS, CudaKernel, emit, emit_rows
 from functad.backends.cuda.epilogues import JoinedProduct, joined_products
 from functad.backends.cuda.owned_rows import emit_owned_rows
 from functad.backends.cuda.product_kernels import emit_product, sizes_of
@@ -27,9 +27,10 @@ from functad.backends.cuda.rows import joined_rows
 from functad.backends.cuda.scalars import INTRINSICS
 from functad.backends.cuda.sorting import emit_sort
 from functad.backends.cuda.text_kernels import emit_text
+from functad.backends.cuda.tiles import emit_tiled
 from functad.lowering.blocks import ControlPlan, Instruction
 from functad.lowering.fusion.small_products import without_small_products
-from functad.lowering.memory.buffers import Storage
+from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.cost import work_of
 from functad.lowering.nests.nest import literal_text
 from functad.lowering.nests.printing import comments, own_names_apart
@@ -61,12 +62,14 @@ class CudaKernels:
     """The kernels of a Program.
 
     source: the Python file. instructions: the calls, in order, and loops and branches of calls. kernels: by name.
-    An instruction without a kernel is a call of Python.
+    An instruction without a kernel is a call of Python. tickets: memory that is 0 before the first call, which kernels
+    leave so.
     """
 
     source: str
     instructions: list[Instruction | ControlPlan]
     kernels: dict[str, CudaKernel]
+    tickets: list[Buffer]
 
 
 def generate(schedule: Schedule, threads: int, by_library: bool) -> CudaKernels:
@@ -83,11 +86,12 @@ class _CudaWriter:
         self.functions: dict[str, str] = {}
         self.kernels: dict[str, CudaKernel] = {}
         self.known: dict[tuple[str, tuple[str, ...]], str] = {}
+        self.tickets: list[Buffer] = []
 
     def run(self) -> CudaKernels:
         instructions = self._instructions(self.schedule.steps)
         source = _file(self.schedule.program.name, self.functions, self.threads)
-        return CudaKernels(source, instructions, self.kernels)
+        return CudaKernels(source, instructions, self.kernels, self.tickets)
 
     def _instructions(self, steps: Sequence[Step]) -> list[Instruction | ControlPlan]:
         found: list[Instruction | ControlPlan] = []
@@ -117,7 +121,8 @@ class _CudaWriter:
             return [self._call_of(emit_owned_rows(step.nest, self.threads), step, work.flops, work.bytes)]
         work, parted = work_of(step.nest), emit_parted(step.nest, step.name, self.threads)
         if parted is None:
-            return [self._call_of(emit(step.nest, self.threads), step, work.flops, work.bytes)]
+            kernel = emit_tiled(step.nest, self.threads) or emit(step.nest, self.threads)
+            return [self._call_of(kernel, step, work.flops, work.bytes)]
         cleared, carried = parted
         first = replace(step, name=f"clear_{step.name}")
         nbytes = float(sum(b.nbytes for _, b, _ in cleared.parameters))
@@ -214,6 +219,7 @@ class _CudaWriter:
             self.known[key] = _unique(step.name, self.functions)
             self.functions[self.known[key]] = _function_text(self.known[key], kernel, step, self.schedule)
             self.kernels[self.known[key]] = kernel
+        self.tickets += [buffer for _, buffer, _ in parameters if buffer.storage.kind == TICKETS]
         work = kernel.mapping.work
         return Instruction(self.known[key], kernel.parameters, work, {}, 0.0, flops, nbytes, step, offsets=offsets)
 
@@ -235,7 +241,7 @@ def _file(name: str, functions: dict[str, str], threads: int) -> str:
     text = "\n\n\n".join(functions.values())
     names = set(_NAME.findall(text))
     lines = [
-        f'"""CUDA kernels of `{escaped(name)}`, written by functad. Shapes are fixed, the size of the grid is not."""',
+        f'"""CUDA kernels of `{escaped(name)}`, written by functad. Shapes are fixed."""',
         "",
     ]
     if names & {"inf", "nan"}:

@@ -63,6 +63,9 @@ def check_random_programs(first: int, medium: bool = False) -> str:
                 "CUDA_OWNED_LOOKS": choose.choice([0, 1 << 24]),
                 "CUDA_CARRIED_ITEMS": choose.choice([1, 15]),
                 "CUDA_FEWEST_ROWS": choose.choice([1, 128]),
+                "CUDA_BUSY_THREADS": choose.choice([1 << 7, 1 << 10, 1 << 17]),
+                "CUDA_PART_TERMS": choose.choice([2, 1 << 11]),
+                "CUDA_ONE_STEP_BLOCKS": choose.choice([0, 1 << 12]),
             }
         ):
             try:
