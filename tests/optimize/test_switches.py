@@ -130,9 +130,6 @@ EXAMPLES: dict[str, Example] = {
     "rule: products of one sum": Example(
         _gated, (np.tile(WEIGHTS[:8], (1, 2))[:, :96], np.tile(WEIGHTS[:24], (1, 2))[:, :96], PARTS[..., :8])
     ),
-    "rule: several steps at once": Example(
-        lambda x: lax.scan(lambda c, x: (jnp.tanh(c * x), None), x[0], x, unroll=2)[0], (ROWS,)
-    ),
     "loop: unrolling": Example(lambda x: lax.scan(lambda c, _: (jnp.sin(c), None), x, None, 4)[0], (X,)),
     "fusion: readers first": Example(lambda w, x: (w - 0.1 * (x.T @ x), x @ w), (WEIGHTS, ROWS), donate=0),
     "fusion: parts of joined arrays": Example(lambda x, y: jnp.concatenate([x * 2, jnp.sin(y)]), (LONG, LONG)),
