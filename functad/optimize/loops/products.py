@@ -33,7 +33,7 @@ _ROWS_TIMES_MATRIX = (((1,), (0,)), ((), ()))
 def hoist_products(scan: Scan) -> None:
     """Compute small products of what the loop reads, not of what it carries, for all steps at once.
 
-    But those that each step had better compute, alone or as parts of one product: they need not be written and read.
+    But those of few terms, which each step had better compute.
     """
     slices = {v for _, v in scan.xs}
     parts = parts_of_one(scan)
@@ -45,11 +45,12 @@ def hoist_products(scan: Scan) -> None:
             continue
         (out,) = eqn.outvars
         if not slices.isdisjoint(variables):
+            stack = Aval((scan.length, *out.aval.shape), out.aval.dtype)
             if _bytes(scan, out.aval) > machine_model.MOST_EXTRA_BYTES:
                 continue  # nor is anything that is computed from it
             slices.add(out)
-            if eqn.primitive is dot_general_p and _is_small(eqn) and not (out in parts or _stays(scan, eqn)):
-                chosen.append(eqn)
+            if eqn.primitive is dot_general_p and _is_small(eqn):
+                chosen += [] if is_thin(stack, scan.length * operations(eqn), out in parts) else [eqn]
         known.add(out)
     wanted = [e.outvars[0] for e in chosen]
     inputs = [v for _, v in (*scan.consts, *scan.xs)]
@@ -61,18 +62,14 @@ def hoist_products(scan: Scan) -> None:
         scan.xs += zip(scan.before(found.run, found.operands), wanted)
 
 
-def is_thin(stack: Aval, operations: float) -> bool:
-    """Whether a product for all steps, `stack`, takes less time step by step than it takes to write and read that."""
-    return (
-        stack.size * stack.dtype.itemsize >= machine_model.LARGE_STACK
-        and operations <= 2 * machine_model.THIN_PRODUCT_TERMS * stack.size
-        and operations >= machine_model.SMALLEST_SUNK_PRODUCT * stack.shape[0]
-    )
+def is_thin(stack: Aval, operations: float, is_part: bool) -> bool:
+    """Whether a product for all steps, `stack`, takes less time step by step than it takes to write and read that.
 
-
-def _stays(scan: Scan, eqn: Eqn) -> bool:
-    (out,) = eqn.outvars
-    return is_thin(Aval((scan.length, *out.aval.shape), out.aval.dtype), scan.length * operations(eqn))
+    is_part: of one product, so that it has no call of its own.
+    """
+    few = operations <= 2 * machine_model.THIN_PRODUCT_TERMS * stack.size
+    is_large = stack.size * stack.dtype.itemsize >= machine_model.LARGE_STACK
+    return few and (is_part or (is_large and operations >= machine_model.SMALLEST_SUNK_PRODUCT * stack.shape[0]))
 
 
 def _is_small(eqn: Eqn) -> bool:

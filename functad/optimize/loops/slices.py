@@ -104,7 +104,7 @@ class _Slicing:
         if eqn is None or (self.cheap and not self._is_cheap(eqn)):
             return False
         made = _slice_of(eqn, var, partial(self._read, of_product=eqn.primitive is dot_general_p))
-        if eqn.primitive is dot_general_p and not is_thin(eqn.outvars[0].aval, operations(eqn)):
+        if eqn.primitive is dot_general_p and not _is_thin(eqn, is_part=False):
             self.products.add(var)
         self.eqns += [] if made is None else [made]
         return made is not None
@@ -112,8 +112,10 @@ class _Slicing:
     def _is_cheap(self, eqn: Eqn) -> bool:
         if eqn.primitive is broadcast_in_dim_p:
             return True
-        few = eqn.primitive is dot_general_p or operations_of(eqn) <= 1 + machine_model.QUOTIENT_OPERATIONS
-        return few and self.view.uses[eqn.outvars[0]] == 1
+        is_quick = operations_of(eqn) <= 1 + machine_model.QUOTIENT_OPERATIONS
+        if eqn.primitive is dot_general_p:
+            is_quick = _is_thin(eqn, is_part=True)
+        return is_quick and self.view.uses[eqn.outvars[0]] == 1
 
     def _read(self, operand: Var, is_stack: bool, of_product: bool = False) -> Var:
         known = self.slices if is_stack else self.consts
@@ -138,6 +140,10 @@ class _Slicing:
             return True
         is_made_for_this = isinstance(eqn.primitive.lower, Scalar | Contraction) and self.view.uses[eqn.outvars[0]] == 1
         return not (is_made_for_this or isinstance(eqn.primitive.lower, Indexed))
+
+
+def _is_thin(eqn: Eqn, is_part: bool) -> bool:
+    return is_thin(eqn.outvars[0].aval, operations(eqn), is_part)
 
 
 def _slice_of(eqn: Eqn, var: Var, read: Callable[[Var, bool], Var]) -> Eqn | None:
