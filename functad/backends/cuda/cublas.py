@@ -33,6 +33,11 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
 
 # The library's numbers: of the types of elements with those in which they are added, and of how matrices are read.
 _TYPES = {"float32": (0, 68), "float64": (1, 70), "complex64": (4, 68), "complex128": (5, 70)}
+_BFLOAT16, _TENSORFLOAT32 = 75, 77
+_FASTER = {
+    "fastest": _BFLOAT16, "bfloat16": _BFLOAT16, "BF16_BF16_F32": _BFLOAT16,
+    "high": _TENSORFLOAT32, "tensorfloat32": _TENSORFLOAT32, "TF32_TF32_F32": _TENSORFLOAT32,
+}  # fmt: skip
 _AS_IS, _TRANSPOSED = 0, 1
 _USUAL_WAY = -1
 _FAILURES = {
@@ -113,6 +118,8 @@ class Cublas:
     def start(self, product: LibraryProduct, addresses: Sequence[int], stream: int) -> None:
         """Start a product in a stream, of matrices in memories that begin at these addresses."""
         kind, added = _TYPES[product.a.dtype.name]
+        if product.a.dtype.name in ("float32", "complex64"):
+            added = _FASTER.get(product.precision or "", added)
         factors = np.array([product.alpha, product.beta], product.a.dtype)
         alpha, beta = factors[:1].ctypes.data, factors[1:].ctypes.data
         a, b, c = (addresses[place.slot] + place.offset for place in (product.a, product.b, product.c))

@@ -10,7 +10,6 @@ import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from typing import Any
 
 import numpy as np
 
@@ -18,13 +17,12 @@ from functad import machine_model
 from functad.backends.cpu import report
 from functad.backends.cpu.compile.objects import keep_source
 from functad.backends.cpu.runtime.plain import load_source
-from functad.backends.cuda.cublas import takes
 from functad.backends.cuda.device import CudaDevice, devices
 from functad.backends.cuda.launching import ArrayPlace, Kernel, Launch, LibraryProduct
-from functad.backends.cuda.lowering import THREADS, TILE, CudaLowering
+from functad.backends.cuda.lowering import THREADS, CudaLowering
 from functad.backends.cuda.memory import DeviceMemory, described
 from functad.backends.cuda.pool import PoolBlock, Request, request
-from functad.backends.cuda.products import library_product, product_kernel, product_launcher
+from functad.backends.cuda.products import library_product
 from functad.backends.cuda.profiling import profile_of
 from functad.backends.cuda.running import Base, CallLayout, DeviceRun, Stretch, device_dtype, in_stretches, memories_of
 from functad.backends.cuda.scalars import SIMULATED
@@ -104,7 +102,7 @@ class PlacedExecutable:
         functions = load_source(executable.generated.source, str(keep_source(executable.generated.source)))
         self._kernels = {name: Kernel(name, functions[name], executable.fused) for name in executable.generated.kernels}
         self._launch_of = cache(self._made_launch)
-        values = executable.schedule.values
+        values = [*executable.schedule.values, *(np.zeros(b.shape, b.dtype) for b in executable.generated.tickets)]
         constants = [device.put(np.asarray(value), f"a constant of {self._name}") for value in values]
         self._constants = [constant.block for constant in constants]
         self._requests: list[Request] = []  # of memory for results and temporaries
@@ -119,7 +117,8 @@ class PlacedExecutable:
         schedule, memory_plan = self._executable.schedule, self._executable.memory_plan
         places = {buffer.storage: Address(Base(n)) for n, buffer in enumerate(schedule.inputs)}
         count = len(schedule.inputs)
-        for n, (buffer, block) in enumerate(zip(schedule.constants, self._constants), count):
+        constants = [*schedule.constants, *self._executable.generated.tickets]
+        for n, (buffer, block) in enumerate(zip(constants, self._constants), count):
             places[buffer.storage] = Address(Base(n, block.address))
         count += len(self._constants)
         for buffer in schedule.outputs:
@@ -194,20 +193,18 @@ class PlacedExecutable:
     def _launcher(self, kernels: Mapping[str, Kernel], instruction: Instruction) -> Launcher:
         """A function of arrays' places that gives the launch of an instruction: as many blocks as have work to do.
 
-        There are no more than the device's multiprocessors take, each several times over.
+        Unless a kernel does one step in each thread, there are no more than the device's multiprocessors take, each
+        several times over.
         """
         step, most = instruction.step, self._device.core_count * BLOCKS_OF_CORE
-        if isinstance(step, GemmStep):
-            if self._executable.by_library and takes(step.a.dtype) and self._device.driver.blas is not None:
-                return partial(library_product, step)
-            launcher: Any = product_launcher(_product(step.a.dtype), step, TILE, most)
-            return launcher
-        mapping = self._executable.generated.kernels[instruction.function].mapping
-        blocks = mapping.work if mapping.by_block else -(-mapping.work // THREADS)
-        kernel, threads = kernels[instruction.function], THREADS
+        if isinstance(step, GemmStep) and self._executable.by_library and self._device.driver.blas is not None:
+            return partial(library_product, step, self._executable.precision)
+        written, kernel = self._executable.generated.kernels[instruction.function], kernels[instruction.function]
+        mapping, threads = written.mapping, written.threads or THREADS
+        blocks = mapping.work if mapping.by_block else -(-mapping.work // threads)
         if isinstance(step, ConvolutionStep):
-            kernel, threads = Kernel(kernel.name, kernel.function), TILE * TILE
-        return kernel[max(min(blocks, most), 1), threads]
+            kernel = Kernel(kernel.name, kernel.function)
+        return kernel[max(blocks if mapping.one_step else min(blocks, most), 1), threads]
 
     # --- looking at it ----------------------------------------------------------------------------------
 
@@ -226,12 +223,3 @@ class PlacedExecutable:
 
 def _is_launch(instruction: Instruction) -> bool:
     return bool(instruction.n) and not isinstance(instruction.step, CallStep)
-
-
-def _product(dtype: np.dtype) -> Kernel:
-    if dtype not in _products:
-        _products[dtype] = Kernel("product", product_kernel(dtype, TILE))
-    return _products[dtype]
-
-
-_products: dict[np.dtype, Kernel] = {}

@@ -35,7 +35,7 @@ class Kernel:
     """A kernel as a Python function, or what Numba made of one; `kernel[grid, block](*arguments)` is a launch of it.
 
     name: for people. fused: whether a product may be added without being rounded first. text: that, and all that the
-    function says and closes over; equal texts are equal kernels.
+    function says and closes over, but names of its own; equal texts are equal kernels.
     """
 
     def __init__(self, name: str, function: Any, fused: bool = True) -> None:
@@ -56,7 +56,7 @@ def _text_of(function: FunctionType) -> str:
     code = function.__code__
     cells = [repr(cell.cell_contents) for cell in function.__closure__ or ()]
     known = [f"{n}={function.__globals__[n]!r}" for n in code.co_names if type(function.__globals__.get(n)) is int]
-    return repr((code.co_code, code.co_consts, code.co_names, code.co_varnames, cells, known))
+    return repr((code.co_code, code.co_consts, code.co_names, cells, known))
 
 
 class Launch(NamedTuple):
@@ -78,6 +78,7 @@ class LibraryProduct(NamedTuple):
     """A start of a library's product `c = beta · c + alpha · a · b` of row-major matrices, `batch` times.
 
     a_row, b_row, c_row: elements from one row to the next as it lies in memory, where operands may be transposed.
+    precision: JAX's word for how exact a product of float32 is to be, or None.
     """
 
     name: str
@@ -98,6 +99,7 @@ class LibraryProduct(NamedTuple):
     c_batch: int
     alpha: float
     beta: float
+    precision: str | None = None
 
 
 def dtype_of(argument: ArrayPlace | LaunchNumber) -> np.dtype:

@@ -37,6 +37,12 @@ def blas(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
+@pytest.fixture(autouse=True)
+def all_by_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However small: functad's own kernel multiplies small matrices otherwise."""
+    monkeypatch.setattr("functad.machine_model.CUDA_OWN_TERMS", 0)
+
+
 def streams_of_products(path: str) -> list[int]:
     """In which stream each product so far was asked for."""
     library = ctypes.CDLL(path)
@@ -95,7 +101,9 @@ def test_cublas_is_recorded_and_may_be_done_without(blas: str, monkeypatch: pyte
     assert len(step.profile_on(args, device).kernels) == 2
     with functad.config.context(cuda_products="functad"):
         own = executable(product, square, square)
-    assert [launch.kernel.name for launch in launches_of(own, device)][0] == "product"
+    assert [launch.kernel.name for launch in launches_of(own, device)] == ["product_c_sin_d"]
+    monkeypatch.setattr("functad.machine_model.CUDA_OWN_TERMS", 40**3)
+    assert len(launches_of(executable(product, square, square), device)) == 1
     assert "cuda_products" in JIT_OPTIONS
 
 
@@ -157,3 +165,20 @@ def test_a_cublas_that_fails_says_how_to_do_without(blas: str, tmp_path: Path, m
             executable(lambda x, y: [x @ y], square, square).on_device(args, device_of(FakeCuda(), blas=blas))
     finally:
         status.value = 0
+
+
+def test_less_exact_units_multiply_where_that_is_asked_for(blas: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Matrices of single precision alone, and only in the context."""
+    monkeypatch.setattr("functad.machine_model.CUDA_CUBLAS_BYTES", 1 << 12)
+    device, fast = device_of(FakeCuda(), blas=blas), ctypes.c_int.in_dll(ctypes.CDLL(blas), "fast")
+    asked = {}
+    for precision in (None, "high", "tensorfloat32", "bfloat16", "highest", "float32"):
+        for dtype in ("float32", "float64"):
+            square = np.ones((40, 40), dtype)
+            with functad.default_matmul_precision(precision):
+                executable(lambda x: [x @ x], Aval((40, 40), square.dtype)).on_device([square], device)
+            asked[precision, dtype] = fast.value
+    assert {words: units for words, units in asked.items() if units} == {
+        ("high", "float32"): 77, ("tensorfloat32", "float32"): 77, ("bfloat16", "float32"): 75,
+    }  # fmt: skip
+    assert "default_matmul_precision" in JIT_OPTIONS
