@@ -56,7 +56,7 @@ def test_a_layer_keeps_its_sums_in_registers() -> None:
     """Four elements come with each load; products are added unrounded, but what follows is not."""
     compiler = compiler_with_nvvm()
     layer = executable(
-        lambda x, w, b: [jnp.tanh(x @ w * 0.5 + b * b)], Aval((100, 784), F32), Aval((784, 128), F32), Aval((128,), F32)
+        lambda x, w, b: [jnp.tanh(x @ w + b) * b + b], Aval((100, 784), F32), Aval((784, 128), F32), Aval((128,), F32)
     )
     (launch,) = launches_of(layer, fake_device())
     assert launch.grid[0] >= 100  # blocks, so that all multiprocessors have something to do
