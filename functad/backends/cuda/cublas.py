@@ -87,17 +87,25 @@ class Cublas:
 
     Args:
         calls: the library, or what stands for it.
-        streams: in which products run; the first one is the usual.
+        stream: in which products run usually.
         allocate: gives memory of the GPU.
 
     Raises:
         DeviceError: the library cannot be started.
     """
 
-    def __init__(self, calls: Any, streams: Sequence[int], allocate: Callable[[int], int]) -> None:
+    def __init__(self, calls: Any, stream: int, allocate: Callable[[int], int]) -> None:
         self._calls = calls
+        self._allocate = allocate
         self._lock = threading.Lock()
-        self._handles = {stream: self._new(stream, allocate) for stream in streams}
+        self._handles: dict[int, _Handle] = {}
+        self.prepare(stream)
+
+    def prepare(self, stream: int) -> None:
+        """Let products run in one more stream, with memory of its own."""
+        with self._lock:
+            if stream not in self._handles:
+                self._handles[stream] = self._new(stream)
 
     def version(self) -> str:
         """As "12.9.1"."""
@@ -131,14 +139,14 @@ class Cublas:
         sizes = f"{product.rows}×{product.terms} and {product.terms}×{product.columns}"
         self._check(code, f"`{product.name}`, of {sizes} matrices")
 
-    def _new(self, stream: int, allocate: Callable[[int], int]) -> _Handle:
+    def _new(self, stream: int) -> _Handle:
         handle = ctypes.c_void_p()
         self._check(self._calls.cublasCreate_v2(ctypes.byref(handle)), "cublasCreate")
         assert handle.value
         self._check(self._calls.cublasSetStream_v2(handle, stream), "cublasSetStream")
         # Given memory, it never asks the driver for any, which a graph could not record.
         nbytes = machine_model.CUDA_CUBLAS_BYTES
-        workspace = allocate(nbytes)
+        workspace = self._allocate(nbytes)
         self._check(self._calls.cublasSetWorkspace_v2(handle, workspace, nbytes), "cublasSetWorkspace")
         return _Handle(handle.value, workspace)
 

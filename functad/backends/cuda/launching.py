@@ -5,6 +5,7 @@ Knows where arguments lie among the memories of a call; no compiler, no device a
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any
@@ -112,36 +113,56 @@ def _dimensions(wanted: Any) -> Dimensions:
     return x, y, z
 
 
-class PackedLaunches:
-    """Launches with their arguments packed as the driver takes them: a call only writes addresses.
+class LaunchNode(NamedTuple):
+    """A start among those of a plan.
+
+    launch: what is started. places: of each of its memories the number of the base in which it lies, and how many bytes
+    behind its begin; None for a base whose address is known, which is the second number then.
+    after: the numbers of earlier nodes that must be done. lane: in which memory of its own a library's product works.
+    """
+
+    launch: Launch | LibraryProduct
+    places: tuple[tuple[int | None, int], ...]
+    after: tuple[int, ...] = ()
+    lane: int = 0
+
+    def begin(self, slot: int, bases: Sequence[int]) -> int:
+        """Where a memory of the launch lies; bases: the addresses of all."""
+        base, offset = self.places[slot]
+        return offset if base is None else bases[base] + offset
+
+
+class PackedLaunch:
+    """A kernel's start with its arguments packed as the driver takes them: a call only writes addresses.
 
     Numba's kernels take an array as seven words: two of no meaning here, how many elements, bytes of each, address,
     shape, stride; and a complex number as two numbers.
 
-    words: all arguments, one after the other. spans: of each launch the first word, and behind its last.
+    words: all arguments, one after the other. pointers: to each word.
     """
 
-    def __init__(self, launches: Sequence[Launch]) -> None:
+    def __init__(self, node: LaunchNode) -> None:
+        assert isinstance(node.launch, Launch)
         words: list[int] = []
-        places: list[tuple[int, int, int]] = []  # which word is an address, in which memory, behind how many bytes
-        self.spans: list[tuple[int, int]] = []
-        for launch in launches:
-            first = len(words)
-            for argument in launch.arguments:
-                if isinstance(argument, ArrayPlace):
-                    itemsize = argument.dtype.itemsize
-                    places.append((len(words) + 4, argument.slot, argument.offset))
-                    words += [0, 0, argument.size, itemsize, 0, argument.size, itemsize]
-                else:
-                    words += _words_of(argument)
-            self.spans.append((first, len(words)))
-        self.words = np.array(words, np.uint64)
-        table = np.array(places, np.int64).reshape(-1, 3)
-        self._at, self._slots, self._offsets = table[:, 0], table[:, 1], table[:, 2].astype(np.uint64)
+        self._places: list[tuple[int, int, int]] = []  # which word is an address, of which base, behind how many bytes
+        for argument in node.launch.arguments:
+            if isinstance(argument, ArrayPlace):
+                base, begin = node.places[argument.slot]
+                offset, itemsize = begin + argument.offset, argument.dtype.itemsize
+                if base is not None:
+                    self._places.append((len(words) + 4, base, offset))
+                words += [0, 0, argument.size, itemsize, 0 if base is not None else offset, argument.size, itemsize]
+            else:
+                words += _words_of(argument)
+        self.words = (ctypes.c_uint64 * len(words))(*words)
+        first = ctypes.addressof(self.words)
+        self.pointers = (ctypes.c_void_p * len(words))(*range(first, first + 8 * len(words), 8))
 
-    def place(self, addresses: Sequence[int]) -> None:
-        """Write where the memories lie."""
-        self.words[self._at] = np.array(addresses, np.uint64)[self._slots] + self._offsets
+    def place(self, bases: Sequence[int]) -> None:
+        """Write where the bases lie."""
+        words = self.words
+        for at, base, offset in self._places:
+            words[at] = bases[base] + offset
 
 
 def _words_of(number: LaunchNumber) -> list[int]:
