@@ -73,7 +73,7 @@ class StepWriter:
         self.machine = machine
 
     def add_nest(self, builder: NestBuilder, name: str) -> None:
-        """A nest without what no store needs; a long reduction as several nests."""
+        """A nest without what no store needs; a long reduction as several nests, but for devices: those share them."""
         builder.nest.drop_unused()
         if not builder.nest.stores:
             return
@@ -82,8 +82,10 @@ class StepWriter:
         part(builder.nest)
         eqns = list(dict.fromkeys(builder.nest.eqns))
         is_crossed = bool(builder.nest.across)
-        blocks = self.machine.threads if self.machine.on_device else 1
-        found = without_crossing(builder.nest) if is_crossed else split_reduction(builder.nest, blocks)
+        if is_crossed:
+            found = without_crossing(builder.nest)
+        else:
+            found = [("", builder.nest)] if self.machine.on_device else split_reduction(builder.nest)
         for suffix, nest in found:
             collapse(nest)
             self.steps.append(NestStep(name + suffix, nest, eqns, may_wait=is_crossed and suffix == "_whole"))
