@@ -39,6 +39,9 @@ CUDA_DIRECT_TERMS = 32
 CUDA_DIRECT_OUTPUTS = 8
 """outputs of a convolution up to which it does. Chosen: sums and weights stay in registers."""
 
+CUDA_TILE_SIDES = ((8, 8), (8, 4), (4, 8), (4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (4, 1), (1, 1))
+"""places and outputs of a convolution of which a thread keeps the sums in registers: the choice. Chosen."""
+
 CUDA_TILE_MOVE = 12
 """instructions with which a thread finds an element of a convolution and puts it into shared memory. Chosen:
 counted."""
@@ -115,6 +118,9 @@ CUDA_OWNED_ITEMS = 8
 
 CUDA_OWNED_THREADS = 2
 """times as many threads as usual that such a block has: there is one for each element of several rows. Chosen."""
+
+CUDA_UPDATES_AT_ONCE = 8
+"""updates whose elements a thread reads before it puts them to a row, so that memory is waited for once. Chosen."""
 
 CUDA_RADIX_BITS = 8
 """bits of a digit by which elements are moved. Compared on no GPU yet: with 256 values about eight elements of a tile
