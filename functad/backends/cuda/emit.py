@@ -26,6 +26,7 @@ from functad.lowering.nests.nest import (
     Carried,
     IndexLet,
     Let,
+    Load,
     Nest,
     Segments,
     Statement,
@@ -59,11 +60,15 @@ TICKETS = "tickets"  # the kind of memory that counts who has finished; it is 0 
 
 @dataclass(frozen=True)
 class CudaKernel:
-    """The text of a kernel below its name, its parameters, and what its loops have become."""
+    """The text of a kernel below its name, its parameters, and what its loops have become.
+
+    threads: of a block; None if they are as many as usual.
+    """
 
     body: str
     parameters: tuple[Parameter, ...]
     mapping: LoopMapping
+    threads: int | None = None
 
 
 def emit(nest: Nest, threads: int) -> CudaKernel:
@@ -111,7 +116,7 @@ def emit_rows(nests: Sequence[Nest], vocabulary: Set[str], threads: int) -> Cuda
         text = emitter.row(merged, str(sharing.lanes), condition)
         others = {*vocabulary, *taken, *(names - set(own))} - own_names
         text, _ = own_names_apart(text, own, others)
-        taken |= _set_in(text)
+        taken |= set_in(text)
         lines.append(text.rstrip("\n"))
     block, thread = (MappedLoop("row_here", rows),), tuple(inner) or (MappedLoop("thread", 1),)
     return CudaKernel(
@@ -129,7 +134,21 @@ def lanes_of_threads(sharing: Gathering) -> list[str]:
     return [f"lane = thread // {side}", f"own = thread % {side}"]
 
 
-def _set_in(text: str) -> set[str]:
+def point_of(nest: Nest, given: Mapping[Storage, Parameter], known: Mapping[Storage, str]) -> str:
+    """The text of one point of a nest without reductions, where its loop variables are set.
+
+    given: what parameters are called. known: names of values that are read of some storages.
+    """
+    statements: list[Statement] = [
+        Let((s.name,), known[s.buffer.storage], (known[s.buffer.storage],), PRE, None)
+        if isinstance(s, Load) and s.buffer.storage in known
+        else s
+        for s in nest.statements
+    ]
+    return CudaEmitter(replace(nest, statements=statements), LoopMapping(), {}).point(given)
+
+
+def set_in(text: str) -> set[str]:
     """The names that a text sets."""
     nodes = ast.walk(ast.parse(textwrap.dedent(text)))
     return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
@@ -250,6 +269,15 @@ class CudaEmitter:
             self._line(depth, "if lane == 0:")
             self._stores(PRE, depth + 1)
         self._line(1, "cuda.syncthreads()")
+        return "\n".join(self.lines) + "\n"
+
+    def point(self, given: Mapping[Storage, Parameter]) -> str:
+        """The text of one point; given: what parameters are called."""
+        self.parameters = dict(given)
+        self._constants()
+        for s in self.nest.statements:
+            self._line(0, self._text(s))
+        self._stores(PRE, 0)
         return "\n".join(self.lines) + "\n"
 
     def _under(self, depth: int, condition: str) -> int:

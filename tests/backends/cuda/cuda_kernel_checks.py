@@ -16,6 +16,7 @@ from primitive_form_tools import Together
 import functad
 import functad.numpy as jnp
 from functad import lax
+from functad.backends.cuda.lowering import THREADS
 from functad.dtypes import as_dtype
 
 
@@ -182,7 +183,7 @@ def check_products() -> None:
 
 def check_rows_by_block() -> None:
     """Softmax, its gradient and layer norm are one kernel each; what does not lie in rows apart is not joined."""
-    x = numbers("float32", 4, 12).astype(np.float32)
+    x = numbers("float32", 4, 3 * THREADS).astype(np.float32)
 
     def attention(q: Any, k: Any, v: Any) -> Any:
         scores = jnp.where(jnp.tri(4, dtype=bool), q @ k.T, -jnp.inf)
