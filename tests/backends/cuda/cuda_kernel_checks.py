@@ -260,6 +260,15 @@ def check_rows_by_block() -> None:
             lowered = functad.jit(fun, backend="cuda").lower(*args)
             assert len(lowered._lowered.generated.instructions) == 1, lowered.kernels
             agree(fun, *args)
+        labels = np.array([[2], [0], [1], [-1]])
+        for length in (12, 3):
+            loss = functad.value_and_grad(
+                lambda x, at: (jnp.log(jnp.exp(x).sum(1)) - jnp.take_along_axis(x, at, 1)[:, 0]).mean()
+            )
+            lowered = functad.jit(loss, backend="cuda").lower(x[:, :length], labels)
+            assert [i.n for i in lowered._lowered.generated.instructions][1:] == [1], lowered.kernels  # the mean
+            agree(loss, x[:, :length], labels)
+        agree(lambda x: (softmax(x).sum(), (softmax(x) * x.max(1)[0]).max(), softmax(x) + x.sum()), x)
         for fun, args in (
             (lambda x: softmax(x)[::-1] + x.sum(1, keepdims=True), (x,)),  # reads other rows
             (lambda x: (x - x.max(1, keepdims=True)).sum(0), (x,)),  # sums over all rows
