@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import functad
 from benchmarks.workloads.operators import OPERATORS, SIDES
+from functad import machine_model
 from functad.views.charts import Chart, Panel
 
 DIRECTIONS = {"forward": "forward", "both": "forward and backward"}
@@ -71,17 +72,23 @@ def _torch_on_gpu() -> Any:
 
 
 def _time_of_torch(torch: Any, function: Callable[..., Any], arguments: Sequence[Any]) -> float:
-    """The least µs of some calls, by its events."""
+    """The µs that each of some more calls takes, by its events: as profiles measure functad's."""
     given = [torch.as_tensor(x, device="cuda") for x in arguments]
-    best = math.inf
-    for _ in range(20):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        function(*given)
-        end.record()
-        end.synchronize()
-        best = min(best, 1e3 * start.elapsed_time(end))
-    return best
+    count = machine_model.CUDA_PROFILE_STEPS
+
+    def least(calls: int) -> float:
+        best = math.inf
+        for _ in range(machine_model.CUDA_REPEATS):
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            for _ in range(calls):
+                function(*given)
+            end.record()
+            end.synchronize()
+            best = min(best, 1e3 * start.elapsed_time(end))
+        return best
+
+    return (least(1 + count) - least(1)) / count
 
 
 # --- pictures -------------------------------------------------------------------------------------------

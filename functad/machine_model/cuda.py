@@ -85,12 +85,27 @@ CUDA_GRAPH_LAUNCHES = 2
 CUDA_GRAPHS = 8
 """graphs that are kept of a Program, one for each set of addresses that it ran on. Chosen."""
 
+CUDA_CHANGES = 8
+"""launches of a graph that are given other addresses rather than that a graph is recorded for these, however few it
+has; of a graph with more, up to half. Chosen: each takes about a µs of the host."""
+
+CUDA_BRANCHES = True
+"""whether launches of a graph that have no memory in common wait for each other nevertheless, if False. Compared on no
+GPU yet."""
+
+CUDA_SHARED_ARENA = 16 << 20
+"""bytes of a Program's temporaries from which on they share memory, so that one waits for those that used it before.
+Chosen: a GPU has a thousand times as much, and caches of more."""
+
+CUDA_LANES = 4
+"""products of a library that a graph has at one time at most, each with memory of its own to work in. Chosen."""
+
 CUDA_GRAPH_NODES = 1 << 13
 """launches of a graph at most; loops of known length with more of them are gone through by Python. Chosen: a graph
 takes about a KiB for each. Compared on no GPU yet."""
 
 CUDA_CUBLAS_BYTES = 32 << 20
-"""bytes of memory that cuBLAS is given for each of two streams. Chosen: what NVIDIA recommends for the GPUs of 2022."""
+"""bytes of memory that cuBLAS is given for each stream that it has run in. Chosen: what NVIDIA recommends for the GPUs of 2022."""
 
 CUDA_OPERATIONS = 4096
 """operations outside of jit, by parameters and types, whose kernels are kept. Chosen."""
@@ -100,3 +115,54 @@ CUDA_COPY_BYTES = 1 << 28
 
 CUDA_REPEATS = 20
 """times that a profile starts each kernel, of which the least counts. Chosen."""
+
+CUDA_PROFILE_STARTS = 20
+"""times that a profile starts a kernel between two events beyond the first. Chosen: ten µs of events come to half a µs
+each."""
+
+CUDA_PROFILE_TIME = 1000.0
+"""microseconds that all these starts take at most, but for a kernel's first two. Chosen."""
+
+CUDA_PROFILE_STEPS = 4
+"""times that a profile starts all kernels between two events beyond the first. Chosen."""
+
+CUDA_PRODUCT_TILES = ((8, 4, 2, 2), (4, 8, 4, 2), (4, 8, 4, 4), (4, 8, 8, 4), (8, 16, 8, 4))
+"""tiles of a matrix product that a block may compute: threads along rows and columns that share a tile, and results of
+each, which it keeps in registers. Chosen: tiles of 16 × 8 to 64 × 64 results, of a warp's threads or of a block's."""
+
+CUDA_CORES = 132
+"""multiprocessors among which the blocks of a product are shared, where a tile is chosen for it. Bound: those of an
+H100 or H200; all others find enough blocks, too."""
+
+CUDA_LANES = 128
+"""products of float32 that a multiprocessor adds in a clock. Bound: of all GPUs since 2020."""
+
+CUDA_CACHE_BYTES = 64
+"""bytes that a multiprocessor gets from the cache of all in a clock. Bound."""
+
+CUDA_LATENCY = 800
+"""clocks from when a block asks for the next terms of a product until they lie in shared memory. Compared on no GPU
+yet."""
+
+CUDA_SHARED_CLOCKS = 2
+"""clocks in which a thread of each warp gets its operand from shared memory, where it adds a product in one. Compared
+on no GPU yet."""
+
+CUDA_LAUNCH_CLOCKS = 4000
+"""clocks that one more kernel takes, which gathers what the parts of a product have come to. Compared on no GPU yet:
+2 µs."""
+
+CUDA_STAGED_WORDS = 48
+"""words of 32 bits that a thread has asked for ahead. Bound: registers."""
+
+CUDA_MOST_PARTS = 32
+"""parts at most into which the terms of a product are cut, which other blocks sum. Compared on no GPU yet."""
+
+CUDA_OWN_TERMS = 1 << 24
+"""products of numbers up to which functad's own kernel multiplies matrices, and not cuBLAS. Compared on no GPU yet."""
+
+CUDA_SUMMED_PRODUCTS = 4
+"""matrix products at most whose sum is one kernel. Bound: its text is as many times as long."""
+
+CUDA_WAITED_STEPS = 32
+"""steps at most after which a product is computed later, with another one that adds to it. Bound."""

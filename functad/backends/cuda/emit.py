@@ -24,6 +24,7 @@ from functad.lowering.nests.nest import (
     Carried,
     IndexLet,
     Let,
+    Load,
     Nest,
     Segments,
     Statement,
@@ -95,7 +96,7 @@ def emit_rows(nests: Sequence[Nest], vocabulary: Set[str], threads: int) -> Cuda
         text = emitter.row(merged)
         others = {*vocabulary, *taken, *(names - set(own))} - {"thread", "row_here"}
         text, _ = own_names_apart(text, own, others)
-        taken |= _set_in(text)
+        taken |= set_in(text)
         lines.append(text.rstrip("\n"))
     mapping = LoopMapping(
         block=(MappedLoop("row_here", row.extent),), thread=tuple(inner) or (MappedLoop("thread", 1),)
@@ -103,7 +104,21 @@ def emit_rows(nests: Sequence[Nest], vocabulary: Set[str], threads: int) -> Cuda
     return CudaKernel("\n".join(lines) + "\n", tuple(merged.values()), mapping)
 
 
-def _set_in(text: str) -> set[str]:
+def point_of(nest: Nest, given: Mapping[Storage, Parameter], known: Mapping[Storage, str]) -> str:
+    """The text of one point of a nest without reductions, where its loop variables are set.
+
+    given: what parameters are called. known: names of values that are read of some storages.
+    """
+    statements: list[Statement] = [
+        Let((s.name,), known[s.buffer.storage], (known[s.buffer.storage],), PRE, None)
+        if isinstance(s, Load) and s.buffer.storage in known
+        else s
+        for s in nest.statements
+    ]
+    return CudaEmitter(replace(nest, statements=statements), LoopMapping(), {}).point(given)
+
+
+def set_in(text: str) -> set[str]:
     """The names that a text sets."""
     nodes = ast.walk(ast.parse(textwrap.dedent(text)))
     return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
@@ -213,6 +228,15 @@ class CudaEmitter:
             self._line(1, "if thread == 0:")
             self._stores(PRE, 2)
             self._line(1, "cuda.syncthreads()")
+        return "\n".join(self.lines) + "\n"
+
+    def point(self, given: Mapping[Storage, Parameter]) -> str:
+        """The text of one point; given: what parameters are called."""
+        self.parameters = dict(given)
+        self._constants()
+        for s in self.nest.statements:
+            self._line(0, self._text(s))
+        self._stores(PRE, 0)
         return "\n".join(self.lines) + "\n"
 
     def _by_block(self) -> None:

@@ -17,7 +17,11 @@ from functad.backends.cpu.kernels.small_loops import cost_of_steps, step_cost, t
 from functad.backends.cpu.scalars.user_functions import array_view
 from functad.backends.cuda.carried import emit_parted
 from functad.backends.cuda.convolution import emit_convolution
+from functad.backends.cuda.cublas import takes
 from functad.backends.cuda.emit import CudaKernel, emit, emit_rows
+from functad.backends.cuda.epilogues import JoinedProduct, joined_products
+from functad.backends.cuda.product_kernels import emit_product, sizes_of
+from functad.backends.cuda.product_tiles import taken_by_library, tile_for
 from functad.backends.cuda.rows import joined_rows
 from functad.backends.cuda.scalars import INTRINSICS
 from functad.backends.cuda.sorting import emit_sort
@@ -56,7 +60,7 @@ class CudaKernels:
     """The kernels of a Program.
 
     source: the Python file. instructions: the calls, in order, and loops and branches of calls. kernels: by name.
-    An instruction without a kernel is a matrix product, or a call of Python.
+    An instruction without a kernel is a call of Python.
     """
 
     source: str
@@ -64,17 +68,18 @@ class CudaKernels:
     kernels: dict[str, CudaKernel]
 
 
-def generate(schedule: Schedule, threads: int, tile: int) -> CudaKernels:
+def generate(schedule: Schedule, threads: int, tile: int, by_library: bool) -> CudaKernels:
     """Write the kernels of a schedule for blocks of `threads`; steps with the same text share a function.
 
-    tile: rows and columns of the tiles of convolutions, for each of which a block has a thread.
+    tile: rows and columns of the tiles of convolutions, for each of which a block has a thread. by_library: whether a
+    library multiplies large matrices where it is found.
     """
-    return _CudaWriter(schedule, threads, tile).run()
+    return _CudaWriter(schedule, threads, tile, by_library).run()
 
 
 class _CudaWriter:
-    def __init__(self, schedule: Schedule, threads: int, tile: int) -> None:
-        self.schedule, self.threads, self.tile = schedule, threads, tile
+    def __init__(self, schedule: Schedule, threads: int, tile: int, by_library: bool) -> None:
+        self.schedule, self.threads, self.tile, self.by_library = schedule, threads, tile, by_library
         self.functions: dict[str, str] = {}
         self.kernels: dict[str, CudaKernel] = {}
         self.known: dict[tuple[str, tuple[str, ...]], str] = {}
@@ -85,6 +90,13 @@ class _CudaWriter:
         return CudaKernels(source, instructions, self.kernels)
 
     def _instructions(self, steps: Sequence[Step]) -> list[Instruction | ControlPlan]:
+        found: list[Instruction | ControlPlan] = []
+        for part in joined_products(steps, self._touched, lambda product: not self._is_librarys(product)):
+            found += self._product(part) if isinstance(part, JoinedProduct) else self._others(part)
+        return found
+
+    def _others(self, steps: Sequence[Step]) -> list[Instruction | ControlPlan]:
+        """The calls of steps without matrix products."""
         found: list[Instruction | ControlPlan] = []
         for step in joined_rows(steps, self.threads):
             if isinstance(step, list):
@@ -117,6 +129,37 @@ class _CudaWriter:
             for name, kernel, flops, nbytes in emit_sort(step, self.threads)
         ]
 
+    def _is_librarys(self, step: GemmStep) -> bool:
+        """Whether a library computes a product, where it is found."""
+        return self.by_library and takes(step.a.dtype) and taken_by_library(sizes_of([step]))
+
+    def _product(self, joined: JoinedProduct) -> list[Instruction]:
+        """The calls of a product with what it takes in: one, or two where its terms are cut into parts.
+
+        What a library computes has a kernel, too, for where there is none.
+        """
+        (step, *_), is_librarys = joined.products, self._is_librarys(joined.products[0])
+        tile = tile_for(sizes_of(joined.products), self.threads, not is_librarys and len(joined.products) == 1)
+        nests = [nest.nest for nest in joined.nests]
+        kernels = emit_product(joined.products, tile, nests, joined.is_kept, {*INTRINSICS, *NUMBA_NAMES, *_OF_FILES})
+        works = [work_of(nest) for nest in nests]
+        terms = sum(product.k for product in joined.products)
+        flops = 2.0 * step.batch * step.m * step.n * terms + sum(w.flops for w in works)
+        elements = step.batch * ((step.m + step.n) * terms + step.m * step.n)
+        nbytes = step.a.dtype.itemsize * elements + sum(w.bytes for w in works)
+        if is_librarys:
+            return [self._call_of(kernels[0], step, flops, nbytes)]
+        of_all = [*(product.eqns for product in joined.products), *(nest.eqns for nest in joined.nests)]
+        eqns = list(dict.fromkeys(eqn for own in of_all for eqn in own))
+        names = [f"{step.name}_parts", step.name] if len(kernels) > 1 else [step.name]
+        names[-1] = "_".join([names[-1], *(nest.name for nest in joined.nests[-1:])])
+        found = []
+        for name, kernel, share in zip(names, kernels, (1.0, 0.0)):
+            work = kernel.mapping.work
+            one = KernelStep(name, kernel.body, kernel.parameters, work, share * flops, share * nbytes, False, (), eqns)
+            found.append(self._call_of(kernel, one, share * flops, share * nbytes))
+        return found
+
     def _rows(self, steps: Sequence[NestStep]) -> Instruction:
         """Nests over the same rows as one kernel."""
         kernel = emit_rows([step.nest for step in steps], {*INTRINSICS, *NUMBA_NAMES, *_OF_FILES}, self.threads)
@@ -145,14 +188,12 @@ class _CudaWriter:
         return touched_by(self.schedule.steps)
 
     def _instruction(self, step: PlainStep) -> Instruction:
-        if isinstance(step, GemmStep):
-            return _product(step)
         if isinstance(step, CallStep):
             nbytes = float(sum(b.nbytes for _, b, _ in step.parameters))
             return Instruction(step.name, step.parameters, 1, {}, 0.0, 0.0, nbytes, step)
         if isinstance(step, KernelStep):
             return self._call_of(emit_text(step), step, step.flops, step.bytes, step.offsets)
-        assert not isinstance(step, NestStep | SortStep)
+        assert not isinstance(step, NestStep | SortStep | GemmStep)
         nbytes = float(sum(b.nbytes for _, b, _ in step.parameters))
         return self._call_of(emit_convolution(step, self.tile), step, float(step.conv.flops), nbytes)
 
@@ -171,14 +212,6 @@ class _CudaWriter:
             self.kernels[self.known[key]] = kernel
         work = kernel.mapping.work
         return Instruction(self.known[key], kernel.parameters, work, {}, 0.0, flops, nbytes, step, offsets=offsets)
-
-
-def _product(step: GemmStep) -> Instruction:
-    parameters = (("a", step.a, "r"), ("b", step.b, "r"), ("c", step.c, "rw" if step.beta else "w"))
-    flops = 2.0 * step.m * step.n * step.k * step.batch
-    elements = step.batch * (step.m * step.k + step.k * step.n + step.m * step.n)
-    nbytes = float(step.a.dtype.itemsize * elements)
-    return Instruction("gemm", parameters, step.m, {}, 0.0, flops, nbytes, step)
 
 
 def _unique(name: str, taken: dict[str, str]) -> str:

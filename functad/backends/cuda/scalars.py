@@ -14,6 +14,7 @@ from functad.backends.cpu.scalars import complex as complex_scalars
 from functad.backends.cpu.scalars import elementary as scalars
 from functad.backends.cpu.scalars import exact as exact_scalars
 from functad.backends.cpu.scalars import special as special_scalars
+from functad.backends.cuda import product_words
 from functad.backends.cuda.vectors import load4, store4
 from functad.system import numba_here
 
@@ -28,5 +29,8 @@ INTRINSICS: dict[str, Callable[..., Any]] = {
 INTRINSICS |= {"accumulate": scalars.accumulate, "load4": load4, "store4": store4}
 if numba_here.is_installed() and not SIMULATED:
     INTRINSICS = import_module("functad.backends.cuda.intrinsics").on_cuda(INTRINSICS)
+    INTRINSICS |= import_module("functad.backends.cuda.product_intrinsics").WORDS
+else:
+    INTRINSICS |= product_words.WORDS
 
 globals().update(INTRINSICS)  # kernels are files that import their intrinsics by name
