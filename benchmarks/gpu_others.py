@@ -1,18 +1,19 @@
 """Operations on a GPU that are no operators of W4: sorts, running sums, softmax, normalization, attention, updates.
 
-Knows them in functad and PyTorch, and how many bytes or operations each takes at least; nothing of time.
+Knows them in functad and PyTorch, how many bytes each moves at least, and how they are timed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import functad.numpy as jnp
-from functad import grad, nn, vjp
+from benchmarks import gpu_operators
+from functad import block_until_ready, device_put, grad, jit, nn, vjp
 
 
 class Operation(NamedTuple):
@@ -80,6 +81,11 @@ def _torch_rows_added(table: Any, at: Any, rows: Any) -> Any:
     return _torch().zeros_like(table).index_add_(0, at, rows)
 
 
+def _torch_attention(*operands: Any) -> Any:
+    by_head = [x.transpose(1, 2) for x in operands]
+    return _functional().scaled_dot_product_attention(*by_head).transpose(1, 2)
+
+
 _ROWS, _WIDTH = 8192, 4096
 _MATRIX = 4 * _ROWS * _WIDTH
 _HEADS = (8, 1024, 16, 64)
@@ -113,10 +119,36 @@ OPERATIONS: dict[str, Operation] = {
     "attention, 8 × 16 heads × 1024 × 64": Operation(
         (_HEADS,) * 3,
         lambda q, k, v: nn.dot_product_attention(q, k, v),
-        lambda: lambda q, k, v: _functional().scaled_dot_product_attention(*(a.transpose(1, 2) for a in (q, k, v))),
+        lambda: _torch_attention,
         0,
     ),
     "gradient of an embedding, 65,536 of 50,000 × 256": Operation(
         ((50_000, 256), [65_536], (65_536, 256)), _rows_added, lambda: _torch_rows_added, 4 * 256 * 115_536, 50_000
     ),
 }
+
+
+def measured(name: str, device: Any) -> dict[str, float]:
+    """µs of functad, of PyTorch where it has a GPU, and of copies of as many bytes; by how much results differ."""
+    operation = OPERATIONS[name]
+    given = operation.arguments()
+    compiled, on_device = _compiled(operation, given, device)
+    found = {"µs": gpu_operators.time_of(compiled, on_device, device)}
+    found["floor µs"] = operation.bytes / device.copy_speed()
+    if torch := gpu_operators.torch_on_gpu():
+        function, tensors = operation.torch(), [torch.as_tensor(x, device="cuda") for x in given]
+        found["torch µs"] = gpu_operators.time_of_torch(torch, function, tensors)
+        found["difference"] = gpu_operators.difference(torch, compiled(*on_device), function(*tensors))
+    return found
+
+
+def prepare(name: str, device: Any) -> None:
+    """Compile the kernels, and keep them on the disk."""
+    operation = OPERATIONS[name]
+    compiled, on_device = _compiled(operation, operation.arguments(), device)
+    block_until_ready(compiled(*on_device))
+
+
+def _compiled(operation: Operation, given: Sequence[np.ndarray], device: Any) -> tuple[Any, list[Any]]:
+    on_device = [device_put(x, device) for x in given]
+    return jit(operation.function).lower(*on_device).compile(), on_device

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import partial
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -79,6 +80,15 @@ def step(make: Callable[[], Any], framework: str, repeats: Repeats, tiny: bool) 
             best = min(best, (time.perf_counter() - began) / repeats.least)
             done += repeats.least
     return {"µs": 1e6 * best}
+
+
+def versions() -> dict[str, str]:
+    """The versions of packages whose speed this is."""
+    found = {}
+    for package in ("numba", "numba-cuda", "torch", "jax", "numpy"):
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
 
 
 def _setting(framework: str) -> Any:
