@@ -14,15 +14,50 @@ CUDA_SHARED_BYTES = 48 << 10
 """bytes of shared memory that every GPU gives a block of whatever kernel. Bound."""
 
 CUDA_FEW_POINTS = 4096
-"""results that cannot keep a GPU busy with one thread for each; a block sums each then. Compared on no GPU yet."""
+"""loops along which a value is carried that cannot keep a GPU busy with one thread for each; a block has one then.
+Compared on no GPU yet."""
+
+CUDA_BUSY_THREADS = 1 << 17
+"""threads that keep a GPU busy where each has several loads under way: so many share what is reduced. Compared on no
+GPU yet: half of those that a large GPU runs at a time."""
+
+CUDA_FEW_TERMS = 1 << 9
+"""terms of results that lie side by side up to which a block shares them among as many threads as it can, each of which
+reads few neighbours. Compared on no GPU yet."""
+
+CUDA_ONE_STEP_BLOCKS = 1 << 12
+"""blocks up to which there is a thread for each step of a nest, instead of a loop in each thread. Compared on no GPU
+yet."""
+
+CUDA_CORES = 132
+"""multiprocessors for which kernels are made. Bound: those of NVIDIA's H100 and H200; fewer run them
+one after another."""
+
+CUDA_DIRECT_TERMS = 32
+"""terms of a convolution up to which each thread sums all outputs of a place, without tiles. Chosen."""
+
+CUDA_DIRECT_OUTPUTS = 8
+"""outputs of a convolution up to which it does. Chosen: sums and weights stay in registers."""
+
+CUDA_TILE_MOVE = 12
+"""instructions with which a thread finds an element of a convolution and puts it into shared memory. Chosen:
+counted."""
+
+CUDA_TILE_STEP = 60
+"""clock cycles, for which a block waits for its threads in each step of a convolution. Chosen."""
+
+CUDA_MEMORY_CLOCKS = 700
+"""clock cycles until an element of memory has come. Chosen."""
+
+CUDA_LAUNCH_CLOCKS = 6000
+"""clock cycles in which one more kernel of a graph begins and ends. Chosen."""
 
 CUDA_SMALL_STEP = 200.0
 """ns of a step on the CPU, of a loop that is one thread's work on a GPU, where that takes about 20 times as long: less
 than two launches for each step. Compared on no GPU yet."""
 
-CUDA_PART_TERMS = 1 << 12
-"""elements of a reduction, of each thread of a block 32, from which on they are a part that a block gathers. Compared
-on no GPU yet."""
+CUDA_PART_TERMS = 1 << 11
+"""terms that a block has at least, where several share a result. Compared on no GPU yet: 16 for each thread."""
 
 CUDA_CARRIED_ITEMS = 15
 """steps of a loop along which a value is carried that each thread of a block does at a time, where many blocks share
@@ -37,9 +72,24 @@ CUDA_VECTOR_STATEMENTS = 24
 """statements of a nest up to which it is computed four times over by each thread. Compared on no GPU yet: what takes
 longer than its memory gains nothing, and needs registers."""
 
+CUDA_SQUARE = 32
+"""rows and columns of a square that is turned around in shared memory. Compared on no GPU yet: 128 bytes of float32."""
+
+CUDA_SQUARE_POINTS = 1 << 14
+"""points from which on a nest that reads across what it writes goes by squares. Compared on no GPU yet: fewer are in
+the caches, and few squares would leave multiprocessors idle."""
+
 CUDA_FEWEST_ROWS = 128
-"""rows from which on a block computes all nests of a row, one after another, instead of the grid each nest. Compared on
+"""rows from which on blocks compute all nests of a row, one after another, instead of the grid each nest. Compared on
 no GPU yet: about as many as a large GPU has multiprocessors."""
+
+CUDA_SHORT_ROW = 1 << 12
+"""elements of a row up to which blocks do so with fewer rows, too: what a block needs for one takes no longer than a
+launch. Compared on no GPU yet."""
+
+CUDA_ROW_ITEMS = 32
+"""elements of a row for each thread, from which on more threads share it. Compared on no GPU yet: eight loads of
+four."""
 
 CUDA_SORT_TILE = 1 << 10
 """elements at most that a block sorts in shared memory, before runs of them are merged. Compared on no GPU yet: eight
@@ -52,6 +102,19 @@ shared memory, and about as many as a tile that was sorted has."""
 CUDA_SORTED_UPDATES = 1 << 12
 """updates of an array from which on they are sorted by the rows that they go to, where their order matters. Compared on
 no GPU yet: of fewer, threads that own parts of the array look at all in less time than a sort takes to begin."""
+
+CUDA_OWNED_BYTES = 6 << 10
+"""bytes of rows of a result that a block owns at most, where it looks for the updates that go there. Chosen: several
+copies of them, for groups of threads, fit into shared memory beside what was found."""
+
+CUDA_OWNED_LOOKS = 1 << 24
+"""updates that all such blocks look at together, at most; they are sorted if there are more. Chosen: about 30 µs."""
+
+CUDA_OWNED_ITEMS = 8
+"""updates that a thread of such a block looks at, at a time. Chosen."""
+
+CUDA_OWNED_THREADS = 2
+"""times as many threads as usual that such a block has: there is one for each element of several rows. Chosen."""
 
 CUDA_RADIX_BITS = 8
 """bits of a digit by which elements are moved. Compared on no GPU yet: with 256 values about eight elements of a tile

@@ -9,7 +9,7 @@ from functad.control import scan_p
 from functad.editing.rewriting import Rule
 from functad.optimize import algebra, broadcasts, gathered_products, moves, pairs, products, scatters, spectra
 from functad.optimize.loops import products as loop_products
-from functad.optimize.loops import slices, unrolling
+from functad.optimize.loops import slices
 from functad.primitives.arithmetic import div_p, neg_p
 from functad.primitives.common import add_any_p, broadcast_in_dim_p, reshape_p, transpose_p
 from functad.primitives.contraction import dot_general_p
@@ -66,11 +66,6 @@ SUM_RULES = (
     Rule("spectrum of real numbers", (fft_p,), spectra.of_real, "the other half is conjugate; one NaN fills all"),
 )  # fmt: skip
 """Dots, tiny products and spectra, just before fusion."""
-
-UNROLL_RULES = (
-    Rule("several steps at once", (scan_p,), unrolling.several_at_once, "the same steps in the same order"),
-)
-"""Loops as they were written, once those that go together are one."""
 
 SINK_RULES = (
     Rule("sinking", (scan_p,), slices.sunk, "each step computes the same from the same slices"),

@@ -19,7 +19,7 @@ from functad.backends.cpu.compile.objects import keep_source
 from functad.backends.cpu.runtime.plain import load_source
 from functad.backends.cuda.device import CudaDevice, devices
 from functad.backends.cuda.launching import ArrayPlace, Kernel, Launch, LibraryProduct
-from functad.backends.cuda.lowering import THREADS, TILE, CudaLowering
+from functad.backends.cuda.lowering import THREADS, CudaLowering
 from functad.backends.cuda.memory import DeviceMemory, described
 from functad.backends.cuda.pool import PoolBlock, Request, request
 from functad.backends.cuda.products import library_product
@@ -102,7 +102,7 @@ class PlacedExecutable:
         functions = load_source(executable.generated.source, str(keep_source(executable.generated.source)))
         self._kernels = {name: Kernel(name, functions[name], executable.fused) for name in executable.generated.kernels}
         self._launch_of = cache(self._made_launch)
-        values = executable.schedule.values
+        values = [*executable.schedule.values, *(np.zeros(b.shape, b.dtype) for b in executable.generated.tickets)]
         constants = [device.put(np.asarray(value), f"a constant of {self._name}") for value in values]
         self._constants = [constant.block for constant in constants]
         self._requests: list[Request] = []  # of memory for results and temporaries
@@ -117,7 +117,8 @@ class PlacedExecutable:
         schedule, memory_plan = self._executable.schedule, self._executable.memory_plan
         places = {buffer.storage: Address(Base(n)) for n, buffer in enumerate(schedule.inputs)}
         count = len(schedule.inputs)
-        for n, (buffer, block) in enumerate(zip(schedule.constants, self._constants), count):
+        constants = [*schedule.constants, *self._executable.generated.tickets]
+        for n, (buffer, block) in enumerate(zip(constants, self._constants), count):
             places[buffer.storage] = Address(Base(n, block.address))
         count += len(self._constants)
         for buffer in schedule.outputs:
@@ -192,17 +193,18 @@ class PlacedExecutable:
     def _launcher(self, kernels: Mapping[str, Kernel], instruction: Instruction) -> Launcher:
         """A function of arrays' places that gives the launch of an instruction: as many blocks as have work to do.
 
-        There are no more than the device's multiprocessors take, each several times over.
+        Unless a kernel does one step in each thread, there are no more than the device's multiprocessors take, each
+        several times over.
         """
         step, most = instruction.step, self._device.core_count * BLOCKS_OF_CORE
         if isinstance(step, GemmStep) and self._executable.by_library and self._device.driver.blas is not None:
             return partial(library_product, step, self._executable.precision)
-        mapping = self._executable.generated.kernels[instruction.function].mapping
-        blocks = mapping.work if mapping.by_block else -(-mapping.work // THREADS)
-        kernel, threads = kernels[instruction.function], THREADS
+        written, kernel = self._executable.generated.kernels[instruction.function], kernels[instruction.function]
+        mapping, threads = written.mapping, written.threads or THREADS
+        blocks = mapping.work if mapping.by_block else -(-mapping.work // threads)
         if isinstance(step, ConvolutionStep):
-            kernel, threads = Kernel(kernel.name, kernel.function), TILE * TILE
-        return kernel[max(min(blocks, most), 1), threads]
+            kernel = Kernel(kernel.name, kernel.function)
+        return kernel[max(blocks if mapping.one_step else min(blocks, most), 1), threads]
 
     # --- looking at it ----------------------------------------------------------------------------------
 

@@ -23,7 +23,6 @@ from functad.lowering.target import Machine
 
 # The simulator starts a Python thread for every thread of the grid.
 THREADS = 4 if SIMULATED else machine_model.CUDA_THREADS
-TILE = 2 if SIMULATED else machine_model.CUDA_TILE
 
 
 def lower_program(program: Program, donated: Sequence[bool] = ()) -> CudaLowering:
@@ -48,7 +47,7 @@ class CudaLowering(ShownKernels):
         self.schedule = make_schedule(self.program, donated, _machine())
         if config.check_programs:
             check_schedule(self.schedule)
-        self.generated = generate(self.schedule, THREADS, TILE, self.by_library)
+        self.generated = generate(self.schedule, THREADS, self.by_library)
         self.memory_plan = plan_memory(_blocks(self.generated.instructions), machine_model.CUDA_SHARED_ARENA)
 
 

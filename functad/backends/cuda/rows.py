@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from functad import machine_model
-from functad.backends.cuda.mapping import in_any_order, map_nest, shared_bytes
+from functad.backends.cuda.mapping import in_any_order, shared_bytes
 from functad.backends.cuda.vectors import PLAIN_MEMORY
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.affine import Affine, Symbol, loop
@@ -21,11 +21,11 @@ from functad.lowering.steps import NestStep, Step
 def joined_rows(steps: Sequence[Step], threads: int) -> list[Step | list[NestStep]]:
     """The steps in order, where those that are one kernel of rows are a list of nests, all cut into these rows.
 
-    There is a reduction of rows among them that a block computes, and enough rows for all blocks. All accumulators of a
-    group fit into a block's shared memory, where each has an element for each thread.
+    There is a reduction of rows among them, and enough rows for all blocks, or short ones. All accumulators of a group
+    fit into a block's shared memory, where each has an element for each thread.
     """
     found: list[Step | list[NestStep]] = []
-    ahead = _reductions_ahead(steps, threads)
+    ahead = _reductions_ahead(steps)
     k = 0
     while k < len(steps):
         reduction = ahead[k]
@@ -35,7 +35,7 @@ def joined_rows(steps: Sequence[Step], threads: int) -> list[Step | list[NestSte
     return found
 
 
-def _reductions_ahead(steps: Sequence[Step], threads: int) -> list[int | None]:
+def _reductions_ahead(steps: Sequence[Step]) -> list[int | None]:
     """For each step the first reduction of rows from there on that only nests come before."""
     found: list[int | None] = []
     ahead: int | None = None
@@ -43,17 +43,19 @@ def _reductions_ahead(steps: Sequence[Step], threads: int) -> list[int | None]:
         step = steps[k]
         if not isinstance(step, NestStep):
             ahead = None
-        elif _rows_reduced(step.nest, threads) >= machine_model.CUDA_FEWEST_ROWS:
+        elif _reduces_rows(step.nest):
             ahead = k
         found.append(ahead)
     return found[::-1]
 
 
-def _rows_reduced(nest: Nest, threads: int) -> int:
-    """How many rows a nest reduces, of which each is a block's work; 0 if it does something else."""
-    mapping = map_nest(nest, threads)
-    by_rows = mapping.by_block and not nest.carries and [loop.name for loop in mapping.block] == [nest.loops[0].name]
-    return mapping.work if by_rows else 0
+def _reduces_rows(nest: Nest) -> bool:
+    """Whether a nest reduces rows that blocks may do one after another, with all else of them."""
+    rows = nest.loops[0].extent if nest.loops else 0
+    if not rows or not nest.accumulators or nest.reduced[0] or not all(nest.reduced[1:]):
+        return False
+    short = nest.points // rows <= machine_model.CUDA_SHORT_ROW
+    return (short or rows >= machine_model.CUDA_FEWEST_ROWS) and in_any_order(nest)
 
 
 def _group(steps: Sequence[Step], reduction: int, threads: int) -> list[NestStep]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from functad.backends.cpu.scalars import complex as complex_scalars
@@ -19,6 +20,9 @@ from functad.backends.cuda.vectors import load4, store4
 from functad.system import numba_here
 
 SIMULATED = numba_here.is_installed() and bool(import_module("numba").config.ENABLE_CUDASIM)
+
+HAS_ALIGNED_MEMORY = SIMULATED or bool(find_spec("numba_cuda"))
+"""Whether kernels can say at which addresses their shared memory begins: not by Numba's own compiler for CUDA."""
 
 INTRINSICS: dict[str, Callable[..., Any]] = {
     name: value

@@ -72,14 +72,67 @@ def check_forms_of_reductions() -> None:
 
 
 def check_long_reductions_keep_all_blocks_busy() -> None:
+    """Threads share a row, or columns side by side, and so do blocks; the last one puts parts together each time."""
     x = numbers("float32", 4, 96).astype(np.float32)
-    with changed({"CUDA_PART_TERMS": 8, "CUDA_PIECES": 16}):
-        for fun in (jnp.sum, lambda x: jnp.max(x, 0), lambda x: jnp.sum(x * x, 1), lambda x: (x.T.min(0), x.T.sum(1))):
-            agree(fun, x)
-        kernels = str(functad.jit(lambda x: jnp.sum(x, 1), backend="cuda").lower(x).kernels)
-        assert "block: q < 4, i < 4; thread: r_by_four < 6" in kernels, kernels
-        with changed({"CUDA_FEWEST_ROWS": 4}):
-            assert "_parts" not in str(functad.jit(softmax, backend="cuda").lower(x).kernels)
+
+    def mapping(fun: Any, x: np.ndarray) -> str:
+        (kernel,) = functad.jit(fun, backend="cuda").lower(x)._lowered.generated.kernels.values()
+        return str(kernel.mapping)
+
+    for steps in (0, 1 << 12):
+        with changed({"CUDA_PART_TERMS": 8, "CUDA_BUSY_THREADS": 1 << 9, "CUDA_ONE_STEP_BLOCKS": steps}):
+            for fun in (
+                jnp.sum,
+                lambda x: jnp.max(x, 0),
+                lambda x: jnp.sum(x * x, 1),
+                lambda x: (x.T.min(0), x.T.sum(1)),
+            ):
+                agree(fun, x)
+            agree(lambda x: (x.sum((0, 2)), jnp.exp(x).max((0, 2)), x.sum(1)), x.reshape(8, 6, 8))
+            assert "block: i < 4; thread: j_by_four < 24; 4 threads for each" in mapping(lambda x: x.sum(1), x)
+            parts = mapping(jnp.sum, x)
+            assert "thread: i_by_four < 96; 4 threads for each, 4 parts" in parts, parts
+            with changed({"CUDA_FEWEST_ROWS": 4}):
+                assert "_parts" not in str(functad.jit(softmax, backend="cuda").lower(x).kernels)
+    with changed(
+        {"CUDA_BUSY_THREADS": 512, "CUDA_PART_TERMS": 80}
+    ):  # several results a block, of which the last has few
+        for shape in ((7, 5), (2, 9), (40, 3), (3, 2)):
+            y = numbers("float32", *shape).astype(np.float32)
+            agree(lambda y: (y.sum(0), (y + y[0]).sum(1), y.max(0), y.min(1), jnp.any(y > 0, 0)), y)
+        assert "2 results a block, 2 threads for each" in mapping(lambda y: y.sum(1), numbers("float32", 7, 5))
+
+
+def check_squares_in_shared_memory() -> None:
+    """What is read along other loops than it is written, or written across; with edges, of all widths, and in place."""
+    for vectors, rows, columns in ((1 << 20, 7, 11), (1, 8, 12)):
+        with changed({"CUDA_SQUARE_POINTS": 1, "CUDA_VECTOR_POINTS": vectors}):
+            for dtype in ("float16", "float32", "complex64", "bool", "int8"):
+                _check_squares((np.arange(rows * columns) % 5).reshape(rows, columns).astype(dtype))
+            x, y = (numbers("float32", *shape).astype(np.float32) for shape in ((rows, columns), (columns, rows)))
+            for fun in (
+                lambda x, y: x.T * y + x.T[0],
+                lambda x, y: (x + y.T, (x + y.T).T),
+                lambda x, y: functad.grad(lambda x: (jnp.sin(x.T) * y).sum())(x),
+                lambda x, y: x[::-1].T + y[::-1] + jnp.arange(len(x)),
+            ):
+                agree(fun, x, y)
+            step = functad.jit(lambda x, y: x.T + y, donate_argnums=1, backend="cuda")
+            kernels = str(step.lower(x, y).kernels)
+            assert "square_at_a = cuda.shared.array(20, float32)" in kernels, kernels
+            assert ("if i < 11 and j < 7:" in kernels) is (vectors > 1)
+            assert ("load4(input_b" in kernels) is ("store4(input_b" in kernels) is (vectors == 1), kernels
+            assert np.array_equal(step(x, y), x.T + y)
+
+
+def _check_squares(x: np.ndarray) -> None:
+    for fun in (
+        lambda x: x.T,
+        lambda x: (x[1:, ::-1].T, x.T[:, 2:]),
+        lambda x: jnp.transpose(x[:6].reshape(2, 3, -1), (2, 0, 1)),
+        lambda x: jnp.transpose(jnp.stack([x, x]), (0, 2, 1)),
+    ):
+        agree(fun, x)
 
 
 def check_four_elements_at_a_time() -> None:

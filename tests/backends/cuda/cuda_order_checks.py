@@ -68,10 +68,35 @@ def check_updates_in_any_order() -> None:
         for kind in ("add", "min", "max", "multiply", "set"):
             text = kernels(kind, np.full((9, 2), 7, dtype), values - values.dtype.type(kind != "set"))
             whole = dtype in ("int32", "uint64") and kind in ("add", "min", "max")
-            assert ("cuda.atomic." in text) is whole and ("owner_here" in text) is not whole, text
+            owned = not whole and (kind == "add" or kind in ("min", "max") and dtype != "float16")
+            assert ("cuda.atomic." in text) is whole and ("cuda.shared." in text) is owned, text
+            with changed({"CUDA_OWNED_LOOKS": 0}):
+                text = kernels(kind, np.full((9, 2), 7, dtype), values)
+            assert ("owner_here" in text) is not whole, text
             with functad.config.context(cuda_atomics=True):
                 text = kernels(kind, np.full((9, 2), 7, dtype), values)
             assert ("cuda.atomic." in text) is (whole or "float" in dtype and kind == "add"), text
+
+
+def check_updates_of_owned_rows() -> None:
+    """Several looks at updates, copies of rows, rows longer than a block; numbers that are no rows; ends of groups."""
+    x, at = numbers("float32", 9, 5).astype(np.float32), rng.integers(-12, 12, 40).astype(np.int32)
+    rows = numbers("float32", 40, 5).astype(np.float32)
+    wide, wider = (numbers("float32", n, 3 * THREADS).astype(np.float32) for n in (7, 40))
+    with changed({"CUDA_OWNED_ITEMS": 2, "CUDA_OWNED_THREADS": 1}):
+        for fun, args in (
+            (lambda x, r: x.at[at].add(r * 2), (x, rows)),
+            (lambda x, r: x.at[at].max(r[:, :1] * jnp.ones(5)), (x, rows)),
+            (lambda x, r: x[:, 0].at[at].min(r[:, 0]), (x, rows)),
+            (lambda x, r: x.at[at.reshape(8, 5)].add(r.reshape(8, 5, 5)), (x, rows)),
+            (lambda x, r: (x + 1j).at[at].add(r * 1j), (x, rows)),
+            (lambda x, r: x.astype(jnp.float16).at[at].add(r.astype(jnp.float16)), (x, rows)),
+            (lambda x, r: x.at[at].add(r), (wide, wider)),
+            (lambda x, r: jnp.zeros((3, 2)).at[at % 3, at % 2].add(r[:, 0]), (x, rows)),
+            (functad.grad(lambda x, r: (x[at] * r).sum()), (x, rows)),
+        ):
+            agree(fun, *args)
+            assert "rows = cuda.shared" in str(functad.jit(fun, backend="cuda").lower(*args).kernels)
 
 
 def check_what_is_carried_by_many_blocks() -> None:
@@ -102,7 +127,7 @@ def check_updates_that_are_sorted() -> None:
     """In their order by row, of all kinds, with what is computed in the nest, out of bounds, and in a loop."""
     x, rows = numbers("float32", 6, 3).astype(np.float32), numbers("float32", 8, 3).astype(np.float32)
     at, pairs = np.array([3, 0, 3, 5, 40, 0, -1, 3], np.int32), np.array([[0, 1], [5, 2], [0, 1], [9, 0]], np.int32)
-    with changed({"CUDA_SORTED_UPDATES": 2, "CUDA_SORT_TILE": 4, "CUDA_SORT_ITEMS": 1}):
+    with changed({"CUDA_OWNED_LOOKS": 0, "CUDA_SORTED_UPDATES": 2, "CUDA_SORT_TILE": 4, "CUDA_SORT_ITEMS": 1}):
         for kind in ("add", "multiply", "min", "set"):
             agree(lambda x, r, k=kind: getattr(x.at[at], k)(jnp.sin(r) * 2), x, rows)
             agree(lambda x, r, k=kind: getattr(x[:, 0].at[at], k)(r[:, 1]), x, rows)
@@ -130,6 +155,7 @@ def check_long_rows() -> None:
         backend="cuda",
     )  # fmt: skip
     tiny = {
+        "CUDA_OWNED_LOOKS": 0,
         "CUDA_SORTED_UPDATES": 2,
         "CUDA_CARRIED_ITEMS": 2,
         "CUDA_RADIX_BITS": 4,

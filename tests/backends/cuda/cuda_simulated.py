@@ -18,6 +18,7 @@ import cuda_function_checks
 import cuda_kernel_checks
 import cuda_loop_checks
 import cuda_order_checks
+import cuda_window_checks
 from cuda_check_tools import LeftOut, run
 from cuda_loop_checks import ELSEWHERE, check_what_has_no_examples
 from fuzz.check import changed
@@ -59,8 +60,12 @@ def check_random_programs(first: int, medium: bool = False) -> str:
                 **drawn(choose),
                 "CUDA_SMALL_STEP": choose.choice([0.0, 200.0, 1e9]),
                 "CUDA_SORTED_UPDATES": choose.choice([1, 4096]),
+                "CUDA_OWNED_LOOKS": choose.choice([0, 1 << 24]),
                 "CUDA_CARRIED_ITEMS": choose.choice([1, 15]),
                 "CUDA_FEWEST_ROWS": choose.choice([1, 128]),
+                "CUDA_BUSY_THREADS": choose.choice([1 << 7, 1 << 10, 1 << 17]),
+                "CUDA_PART_TERMS": choose.choice([2, 1 << 11]),
+                "CUDA_ONE_STEP_BLOCKS": choose.choice([0, 1 << 12]),
             }
         ):
             try:
@@ -79,6 +84,7 @@ def check_random_programs(first: int, medium: bool = False) -> str:
 CHECKS: dict[str, Callable[[], str | None]] = {
     **cuda_kernel_checks.CHECKS,
     **cuda_order_checks.CHECKS,
+    **cuda_window_checks.CHECKS,
     **cuda_loop_checks.CHECKS,
     **cuda_function_checks.CHECKS,
     **cuda_array_checks.CHECKS,

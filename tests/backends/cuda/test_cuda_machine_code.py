@@ -83,6 +83,26 @@ def test_no_index_of_a_kernel_is_counted_from_the_end() -> None:
 _WORD = {"float32": "f32", "float64": "f64", "int64": "u64"}
 
 
+def test_squares_and_parts_of_sums_compile() -> None:
+    """All loads of a square are before its stores; a block that is the last one sees what the others have left."""
+    compiler = compiler_with_nvvm()
+    x = Aval((1 << 12, 1 << 12), F32)
+    launches = launches_of(
+        executable(lambda x, y, z: [x.T + y, x.sum(0), z.max()], x, x, Aval((1 << 22,), F32)), fake_device()
+    )
+    (turned,) = (one for one in launches if "transpose" in one.kernel.name or one.kernel.name.startswith("add"))
+    assert turned.grid == (1 << 14, 1, 1)
+    turned, sums, most = (
+        compiler.ptx(one.kernel.function, one.types, (9, 0))
+        for one in sorted(launches, key=lambda one: one is not turned)
+    )
+    assert len(re.findall(r"ld\.global\.f32", turned)) == 8
+    assert "ld.global.v4.f32" in turned and "st.global.v4.f32" in turned
+    for text in (sums, most):
+        assert re.search(r"(?s)st\.global.*?membar\.gl.*?atom\.global\.inc.*?membar\.gl.*?ld\.global\.f32", text)
+        assert "div" not in text  # each block does one part
+
+
 def softened(x: Any, weights: Any) -> Any:
     logits = jnp.tanh(x @ weights)
     return [(jnp.exp(logits - logits.max(-1, keepdims=True)).sum(-1) + jnp.log1p(logits * logits).mean(-1)).sum()]
@@ -99,6 +119,6 @@ def test_kernels_of_all_forms_compile(fun: str) -> None:
         avals = Aval((2000,), np.dtype(np.complex64)), Aval((1 << 18,), np.dtype(np.int16))
         step = executable(lambda x, y: [jnp.sort(x), jnp.sort(y)], *avals)
     launches = {launch.kernel.name: launch for launch in launches_of(step, fake_device())}
-    assert len(launches) >= 4 and any(kernel.mapping.by_block for kernel in step.generated.kernels.values())
+    assert len(launches) >= 3 and any(kernel.mapping.by_block for kernel in step.generated.kernels.values())
     for launch in launches.values():
         assert ".entry" in compiler.ptx(launch.kernel.function, launch.types, (8, 0))
