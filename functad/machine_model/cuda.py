@@ -211,9 +211,9 @@ CUDA_SHARED_CLOCKS = 2
 """clocks in which a thread of each warp gets its operand from shared memory, where it adds a product in one. Compared
 on no GPU yet."""
 
-CUDA_GATHER_CLOCKS = 4000
-"""clocks that one more kernel takes, which gathers what the parts of a product have come to. Compared on no GPU yet:
-2 µs."""
+CUDA_GATHER_CLOCKS = 2500
+"""clocks in which the last block of a tile of a product learns that all parts are there, and adds them up. Compared on no
+GPU yet."""
 
 CUDA_STAGED_WORDS = 48
 """words of 32 bits that a thread has asked for ahead. Bound: registers."""
