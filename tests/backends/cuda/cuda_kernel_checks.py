@@ -280,7 +280,7 @@ def check_rows_by_block() -> None:
 
 
 def check_what_follows_from_reductions() -> None:
-    """An update of a bias is the kernel that sums its gradient; what reads other results, or is read meanwhile, is not."""
+    """An update of a bias is the kernel that sums its gradient; what reads other results, or meanwhile, is not."""
     x, b, c = (numbers("float32", *shape).astype(np.float32) for shape in ((9, 8), (8,), (8, 9)))
 
     def names(fun: Any, *args: Any, **options: Any) -> list[str]:
