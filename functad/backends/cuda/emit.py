@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from functad import machine_model
 from functad.backends.cuda.mapping import OWNER, Gathering, LoopMapping, MappedLoop, map_nest, rows_of_blocks
 from functad.backends.cuda.vectors import in_fours, in_groups
 from functad.dtypes import compute_dtype, is_narrow_float
@@ -99,11 +100,10 @@ def emit_rows(nests: Sequence[Nest], vocabulary: Set[str], threads: int) -> Cuda
     taken = {*own_names}
     lines = ["thread = cuda.threadIdx.x", *lanes_of_threads(sharing)]
     tiles = -(-rows // sharing.side)
-    if sharing.side == 1:
-        lines.append(f"for row_here in range(cuda.blockIdx.x, {rows}, cuda.gridDim.x):")
-    else:
-        lines.append(f"for block in range(cuda.blockIdx.x, {tiles}, cuda.gridDim.x):")
-        lines.append(f"    row_here = {sharing.side} * block + own")
+    one_step = tiles <= machine_model.CUDA_ONE_STEP_BLOCKS
+    begin = "block = cuda.blockIdx.x" if one_step else f"for block in range(cuda.blockIdx.x, {tiles}, cuda.gridDim.x):"
+    place = f"{sharing.side} * block + own" if sharing.side > 1 else "block"
+    lines += [begin, f"{'' if one_step else '    '}row_here = {place}"]
     conditions = [f"row_here < {rows}"] if rows % sharing.side else []
     condition = " and ".join([*conditions, *sharing.conditions])
     inner: list[MappedLoop] = []
@@ -117,10 +117,12 @@ def emit_rows(nests: Sequence[Nest], vocabulary: Set[str], threads: int) -> Cuda
         others = {*vocabulary, *taken, *(names - set(own))} - own_names
         text, _ = own_names_apart(text, own, others)
         taken |= set_in(text)
-        lines.append(text.rstrip("\n"))
+        lines.append((textwrap.dedent(text) if one_step else text).rstrip("\n"))
     block, thread = (MappedLoop("row_here", rows),), tuple(inner) or (MappedLoop("thread", 1),)
     return CudaKernel(
-        "\n".join(lines) + "\n", tuple(merged.values()), LoopMapping(block=block, thread=thread, gathering=sharing)
+        "\n".join(lines) + "\n",
+        tuple(merged.values()),
+        LoopMapping(block=block, thread=thread, gathering=sharing, one_step=one_step),
     )
 
 

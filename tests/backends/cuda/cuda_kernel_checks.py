@@ -290,6 +290,13 @@ def check_what_follows_from_reductions() -> None:
     def update(b: Any, x: Any) -> Any:
         return b - 0.5 * (x * x).sum(0)
 
+    def updates(b: Any, c: Any, x: Any, y: Any) -> Any:
+        return b - 0.5 * x.sum(0) - 2 * (y * y).sum(0), c + 3 * y.max(0)
+
+    step = functad.jit(updates, donate_argnums=(0, 1), backend="cuda")
+    assert len(step.lower(b, b, x, x + 1)._lowered.generated.instructions) == 1
+    agree(lambda *args: step(*[a * 1 for a in args]), b, b + 1, x, x + 1)
+    agree(lambda b, x: (x.sum(0)[0] + x.max(0), (x - x.sum(0)).max(0), jnp.exp(x).prod(0)), b, x)
     for changes in ({}, {"CUDA_VECTOR_POINTS": 1}, {"CUDA_PART_TERMS": 2, "CUDA_BUSY_THREADS": 1 << 11}):
         with changed(changes):
             assert len(names(update, b, x, donate_argnums=0)) == 1
