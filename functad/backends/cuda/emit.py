@@ -412,8 +412,11 @@ class CudaEmitter:
     def _innermost(self, depth: int) -> None:
         self._stores(PRE, depth)
         for a in self.nest.accumulators:
-            for value in self.values[a.name]:
-                self._line(depth, f"{a.name} = {combined(a, a.name, value)}")
+            values = list(self.values[a.name])
+            while len(values) > 1:  # by pairs, so that few wait for one another
+                pairs = [values[k : k + 2] for k in range(0, len(values), 2)]
+                values = [combined(a, *pair) if len(pair) == 2 else pair[0] for pair in pairs]
+            self._line(depth, f"{a.name} = {combined(a, a.name, values[0])}")
 
     def _tree(self, depth: int, lanes: str, distance: int = 1) -> None:
         """The partial results of all threads of each result into that of its first one, in shared memory.
