@@ -199,6 +199,15 @@ def check_rows_by_block() -> None:
             lowered = functad.jit(fun, backend="cuda").lower(*args)
             assert len(lowered._lowered.generated.instructions) == 1, lowered.kernels
             agree(fun, *args)
+        labels = np.array([[2], [0], [1], [-1]])
+        for length in (12, 3):
+            loss = functad.value_and_grad(
+                lambda x, at: (jnp.log(jnp.exp(x).sum(1)) - jnp.take_along_axis(x, at, 1)[:, 0]).mean()
+            )
+            lowered = functad.jit(loss, backend="cuda").lower(x[:, :length], labels)
+            assert [i.n for i in lowered._lowered.generated.instructions][1:] == [1], lowered.kernels  # the mean
+            agree(loss, x[:, :length], labels)
+        agree(lambda x: (softmax(x).sum(), (softmax(x) * x.max(1)[0]).max(), softmax(x) + x.sum()), x)
         for fun, args in (
             (lambda x: softmax(x)[::-1] + x.sum(1, keepdims=True), (x,)),  # reads other rows
             (lambda x: (x - x.max(1, keepdims=True)).sum(0), (x,)),  # sums over all rows
@@ -207,6 +216,32 @@ def check_rows_by_block() -> None:
             (lambda x: lax.scan(lambda c, r: (softmax(c + r), c.sum(-1)), x[:2], jnp.stack([x[:2], x[2:]])), (x,)),
         ):
             agree(fun, *args)
+
+
+def check_what_follows_from_reductions() -> None:
+    """An update of a bias is the kernel that sums its gradient; what reads other results, or is read meanwhile, is not."""
+    x, b, c = (numbers("float32", *shape).astype(np.float32) for shape in ((9, 8), (8,), (8, 9)))
+
+    def names(fun: Any, *args: Any, **options: Any) -> list[str]:
+        lowered = functad.jit(fun, backend="cuda", **options).lower(*args)._lowered
+        return [i.function for i in lowered.generated.instructions]
+
+    def update(b: Any, x: Any) -> Any:
+        return b - 0.5 * (x * x).sum(0)
+
+    for changes in ({}, {"CUDA_VECTOR_POINTS": 1}, {"CUDA_PART_TERMS": 2, "CUDA_BUSY_THREADS": 1 << 11}):
+        with changed(changes):
+            assert len(names(update, b, x, donate_argnums=0)) == 1
+            agree(update, b, x)
+            agree(lambda b, x: functad.jit(update, donate_argnums=0)(b * 1, x), b, x)
+            for fun in (
+                lambda b, x: (x.sum(0), update(b, x), (x + b).max(0) * b),
+                lambda b, x: (b[::-1] + x.sum(0), x.sum(0)[::-1] * b, x.sum() * 2 + b[0]),
+                lambda b, x: (update(b, x), update(b, x[::-1]) + x.max(0), jnp.exp(x).sum(0)),
+                lambda b, x: (x.astype(jnp.float16).sum(0) * 3 + b, (x > 0).any(0) & (b > 0)),
+                lambda b, x: (b + x.sum(1)[:8], c.sum(1) + b * x.sum(0)),
+            ):
+                agree(fun, b, x)
 
 
 def check_parts_of_kernels_by_text() -> None:
