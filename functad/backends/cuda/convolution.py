@@ -191,7 +191,7 @@ class _Tiles:
         for name, value in self.inputs.own.items():
             text.line(f"place = {total(('row', self.tiling.places), value)}")
             write_index(text, "place", _sizes(_place_loops(conv), "_here"))
-            where = list(zip(("n_here", "g"), conv.lhs_steps))
+            where: list[tuple[str | int, int]] = list(zip(("n_here", "g"), conv.lhs_steps))
             for a, axis in enumerate(conv.axes):
                 if axis.base == 1:
                     where += [(f"i{a}_here", axis.stride * axis.lhs_step), (-axis.low, axis.lhs_step)]
@@ -313,10 +313,10 @@ class _Tiles:
         across = [self._apart(j, tiling.columns, tiling.across) * steps[1] for j in range(tiling.columns)]
         y, x = self._width(tiling.rows) * steps[0], self._width(tiling.columns) * steps[1]
         text.line(f"at = {total(('part_of_terms', size), ('y', y), ('x', x))}")
-        places = {down[i] + across[j]: f"acc_{i}_{j}" for i, j in self._results()}
+        sums = {down[i] + across[j]: f"acc_{i}_{j}" for i, j in self._results()}
         width = self._width(tiling.rows if self.by_place else tiling.columns)
-        for place in sorted(places)[::width]:
-            names, first = ", ".join(places[place + k] for k in range(width)), total("at", place)
+        for at in sorted(sums)[::width]:
+            names, first = ", ".join(sums[at + k] for k in range(width)), total("at", at)
             text.line(f"store4(sums, {first}, {names})" if width > 1 else f"sums[{first}] = {names}")
         text.line("cuda.syncthreads()")
         with text.loop("e", "thread", near * far, tiling.threads):
@@ -381,36 +381,36 @@ class _Share:
 
 # --- indices ----------------------------------------------------------------------------------------------
 
-_Loops = list[tuple[str, int, int]]  # a name, how many, and how far apart in memory
+_PlacedLoops = list[tuple[str, int, int]]  # a name, how many, and how far apart in memory
 
 
-def _place_loops(conv: Convolution) -> _Loops:
+def _place_loops(conv: Convolution) -> _PlacedLoops:
     """The loops over places, what lies side by side in the input innermost."""
     loops = [("n", conv.batch, conv.lhs_steps[0])]
     loops += [(f"i{a}", axis.count, axis.stride * axis.lhs_step) for a, axis in enumerate(conv.axes)]
     return sorted(loops, key=lambda one: -one[2])
 
 
-def _term_loops(conv: Convolution) -> _Loops:
+def _term_loops(conv: Convolution) -> _PlacedLoops:
     """The loops over terms, likewise."""
     loops = [("c", conv.features, conv.lhs_steps[2])]
     loops += [(f"k{a}", axis.window, axis.dilation * axis.lhs_step) for a, axis in enumerate(conv.axes)]
     return sorted(loops, key=lambda one: -one[2])
 
 
-def _output_loops(conv: Convolution) -> _Loops:
+def _output_loops(conv: Convolution) -> _PlacedLoops:
     """The loops over places, with steps in the results."""
     steps = {"n": conv.out_steps[0], **{f"i{a}": axis.out_step for a, axis in enumerate(conv.axes)}}
     return [(name, size, steps[name]) for name, size, _ in _place_loops(conv)]
 
 
-def _weight_loops(conv: Convolution) -> _Loops:
+def _weight_loops(conv: Convolution) -> _PlacedLoops:
     """The same loops, with steps in the weights."""
     steps = {"c": conv.rhs_steps[2], **{f"k{a}": axis.rhs_step for a, axis in enumerate(conv.axes)}}
     return [(name, size, steps[name]) for name, size, _ in _term_loops(conv)]
 
 
-def _run(loops: _Loops) -> int:
+def _run(loops: _PlacedLoops) -> int:
     """How many neighbours in loops are neighbours in memory."""
     run = 1
     for _, size, step in reversed(loops):
@@ -420,7 +420,7 @@ def _run(loops: _Loops) -> int:
     return run
 
 
-def _sizes(loops: _Loops, suffix: str) -> list[tuple[str, int]]:
+def _sizes(loops: _PlacedLoops, suffix: str) -> list[tuple[str, int]]:
     return [(f"{name}{suffix}", size) for name, size, _ in loops]
 
 

@@ -12,9 +12,6 @@ from functools import lru_cache
 from functad import machine_model
 from functad.records import NamedTuple
 
-SIDES = ((8, 8), (8, 4), (4, 8), (4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (4, 1), (1, 1))
-"""Places and outputs of which a thread keeps the sums in registers."""
-
 
 class Tiling(NamedTuple):
     """What a block of a convolution does: tiles of results, for each of which it goes through terms.
@@ -96,7 +93,7 @@ def tile_clocks(sums: Sums, t: Tiling) -> float:
 
 
 def _tilings(sums: Sums, threads: int) -> Iterator[Tiling]:
-    for rows, columns in SIDES:
+    for rows, columns in machine_model.CUDA_TILE_SIDES:
         for down, across, slices in _shapes(threads):
             if _is_too_large(rows * down, sums.places) or _is_too_large(columns * across, sums.outputs):
                 continue

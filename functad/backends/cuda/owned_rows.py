@@ -6,6 +6,7 @@ Knows nests and text, as `emit` does. No sort, no atomics: which thread puts wha
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from functad import machine_model
 from functad.backends.cuda.emit import SHARED_TYPES, CudaEmitter, CudaKernel
@@ -16,7 +17,6 @@ from functad.lowering.nests.reductions import at_point
 from functad.lowering.nests.updates import needed_for, neutral
 from functad.primitives.loops.text import combined as put_to
 
-AT_ONCE = 8  # updates whose elements a thread reads before it puts them together
 _OWN_NAMES = (
     "thread group k part low first count n e at total reach more found sums counts stop last here item i rows".split()
 )
@@ -101,12 +101,12 @@ class _OwnedRowsEmitter(CudaEmitter):
 
     def _put_together(self) -> None:
         """Each group puts its share of the list to its copy of the rows: the elements of several at a time."""
-        length, others = self.owned.length, self.nest.loops[1:]
+        length, others, at_once = self.owned.length, self.nest.loops[1:], machine_model.CUDA_UPDATES_AT_ONCE
         values = needed_for(self.nest.statements, {*_WORD.findall(self.update.value)})
         self._line(2, f"group = thread // {length}", f"total = counts[{self.threads - 1}]")
         self._line(2, f"last = (group + 1) * total // {self.groups}")
         self._line(2, f"if group < {self.groups}:" if self.groups * length < self.threads else "if total > 0:")
-        self._line(3, f"for e in range(group * total // {self.groups}, last, {AT_ONCE}):")
+        self._line(3, f"for e in range(group * total // {self.groups}, last, {at_once}):")
         if length > self.threads:
             self._line(4, f"for k in range(thread, {length}, {self.threads}):")
         else:
@@ -114,16 +114,15 @@ class _OwnedRowsEmitter(CudaEmitter):
         depth = 5 if length > self.threads else 4
         if others:
             self._places(depth, "k", others) if len(others) > 1 else self._line(depth, f"{others[0].name} = k")
-        puts = []
-        for item in range(AT_ONCE):
+        puts: list[tuple[int, str, str]] = []
+        for item in range(at_once):
             number, names = self._copy(values)
             here = fresh("here", self.taken)
             self._line(depth, f"{here} = found[min(e + {item}, last - 1)]")
             self._line(depth, f"{number} = first + {here} % {self.items * self.threads}")
             for s in values:
                 self._line(depth, self._text(self._at(s, number, names)))
-            value = _WORD.sub(lambda word, names=names: names.get(word.group(), word.group()), self.update.value)
-            puts.append((item, here, value))
+            puts.append((item, here, _renamed(self.update.value, names)))
         for item, here, value in puts:
             place = f"(group * {self.rows} + {here} // {self.items * self.threads}) * {length} + k"
             self._line(depth, f"if e + {item} < last:")
@@ -153,3 +152,7 @@ class _OwnedRowsEmitter(CudaEmitter):
 
     def _at(self, s: Statement, number: str, names: dict[str, str]) -> Statement:
         return at_point(s, {self.owned.update: data(number, 0, self.count - 1)}, names)
+
+
+def _renamed(text: str, names: Mapping[str, str]) -> str:
+    return _WORD.sub(lambda word: names.get(word.group(), word.group()), text)
