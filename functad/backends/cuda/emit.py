@@ -110,7 +110,7 @@ def emit_rows(nests: Sequence[Nest], vocabulary: Set[str], threads: int) -> Cuda
     for nest in nests:
         inside = tuple(MappedLoop(s.name, s.extent) for s in nest.loops[1:])
         mapping = LoopMapping(block=(MappedLoop(nest.loops[0].name, rows),), thread=inside)
-        emitter = _emitter(nest, mapping, sharing.lanes)
+        emitter = _emitter(nest, mapping, sharing.lanes, is_row=not inside)
         inner += [loop for loop in emitter.mapping.thread if loop not in inner]
         own = [name for name, _, _ in (merged[storage] for storage in parameters(nest))]
         text = emitter.row(merged, str(sharing.lanes), condition)
@@ -156,9 +156,9 @@ def set_in(text: str) -> set[str]:
     return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
-def _emitter(nest: Nest, mapping: LoopMapping, threads: int) -> CudaEmitter:
-    """What prints a nest, by four elements where that pays."""
-    fours = in_fours(nest, mapping, threads)
+def _emitter(nest: Nest, mapping: LoopMapping, threads: int, is_row: bool = False) -> CudaEmitter:
+    """What prints a nest, by four elements where that pays. is_row: its last loop is a row, which stands alone."""
+    fours = None if is_row else in_fours(nest, mapping, threads)
     values = {a.name: (a.value,) for a in nest.accumulators}
     return CudaEmitter(nest, mapping, values) if fours is None else CudaEmitter(fours.nest, fours.mapping, fours.values)
 

@@ -19,6 +19,7 @@ import functad.numpy as jnp
 from functad import lax
 from functad.backends.cuda.lowering import THREADS
 from functad.backends.cuda.product_tiles import tile_for
+from functad.backends.cuda.scalars import SIMULATED
 from functad.dtypes import as_dtype
 
 
@@ -91,9 +92,10 @@ def check_long_reductions_keep_all_blocks_busy() -> None:
             ):
                 agree(fun, x)
             agree(lambda x: (x.sum((0, 2)), jnp.exp(x).max((0, 2)), x.sum(1)), x.reshape(8, 6, 8))
-            assert "block: i < 4; thread: j_by_four < 24; 4 threads for each" in mapping(lambda x: x.sum(1), x)
-            parts = mapping(jnp.sum, x)
-            assert "thread: i_by_four < 96; 4 threads for each, 4 parts" in parts, parts
+            if SIMULATED:  # blocks of four threads
+                assert "block: i < 4; thread: j_by_four < 24; 4 threads for each" in mapping(lambda x: x.sum(1), x)
+                parts = mapping(jnp.sum, x)
+                assert "thread: i_by_four < 96; 4 threads for each, 4 parts" in parts, parts
             with changed({"CUDA_FEWEST_ROWS": 4}):
                 assert "_parts" not in str(functad.jit(softmax, backend="cuda").lower(x).kernels)
     with changed(
@@ -102,7 +104,8 @@ def check_long_reductions_keep_all_blocks_busy() -> None:
         for shape in ((7, 5), (2, 9), (40, 3), (3, 2)):
             y = numbers("float32", *shape).astype(np.float32)
             agree(lambda y: (y.sum(0), (y + y[0]).sum(1), y.max(0), y.min(1), jnp.any(y > 0, 0)), y)
-        assert "2 results a block, 2 threads for each" in mapping(lambda y: y.sum(1), numbers("float32", 7, 5))
+        few = mapping(lambda y: y.sum(1), numbers("float32", 7, 5))
+        assert not SIMULATED or "2 results a block, 2 threads for each" in few, few
 
 
 def check_squares_in_shared_memory() -> None:
@@ -121,9 +124,10 @@ def check_squares_in_shared_memory() -> None:
                 agree(fun, x, y)
             step = functad.jit(lambda x, y: x.T + y, donate_argnums=1, backend="cuda")
             kernels = str(step.lower(x, y).kernels)
-            assert "square_at_a = cuda.shared.array(20, float32)" in kernels, kernels
-            assert ("if i < 11 and j < 7:" in kernels) is (vectors > 1)
-            assert ("load4(input_b" in kernels) is ("store4(input_b" in kernels) is (vectors == 1), kernels
+            if SIMULATED:  # squares of four rows
+                assert "square_at_a = cuda.shared.array(20, float32)" in kernels, kernels
+                assert ("if i < 11 and j < 7:" in kernels) is (vectors > 1)
+                assert ("load4(input_b" in kernels) is ("store4(input_b" in kernels) is (vectors == 1), kernels
             assert np.array_equal(step(x, y), x.T + y)
 
 
