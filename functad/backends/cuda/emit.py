@@ -311,7 +311,7 @@ class CudaEmitter:
         if gathering.parts == 1:
             self._results(base, condition)
         else:
-            self._put_together(base, gathering, results, tiles, condition)
+            self._put_parts_together(base, gathering, results, tiles, condition)
         if not self.mapping.one_step:
             self._line(base, "cuda.syncthreads()")
 
@@ -343,7 +343,7 @@ class CudaEmitter:
         self._statements(POST, None, depth + 1)
         self._stores(POST, depth + 1)
 
-    def _put_together(self, at: int, gathering: Gathering, results: int, tiles: int, condition: str) -> None:
+    def _put_parts_together(self, at: int, gathering: Gathering, results: int, tiles: int, condition: str) -> None:
         """What each part has come to goes to memory; the last block of a result puts the parts together, in order."""
         lanes, parts, gathered = gathering.lanes, gathering.parts, self.nest.accumulators
         partial = {a.name: self._partial(a, (parts, results)) for a in gathered}

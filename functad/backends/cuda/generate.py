@@ -202,7 +202,7 @@ class _CudaWriter:
             nbytes = float(sum(b.nbytes for _, b, _ in step.parameters))
             return Instruction(step.name, step.parameters, 1, {}, 0.0, 0.0, nbytes, step)
         if isinstance(step, KernelStep):
-            return self._call_of(emit_text(step), step, step.flops, step.bytes, step.offsets)
+            return self._call_of(emit_text(step, self.threads), step, step.flops, step.bytes, step.offsets)
         assert not isinstance(step, NestStep | SortStep | GemmStep)
         nbytes = float(sum(b.nbytes for _, b, _ in step.parameters))
         return self._call_of(emit_convolution(step, self.threads), step, float(step.conv.flops), nbytes)
