@@ -227,5 +227,12 @@ CUDA_OWN_TERMS = 1 << 24
 CUDA_SUMMED_PRODUCTS = 4
 """matrix products at most whose sum is one kernel. Bound: its text is as many times as long."""
 
+CUDA_JOINED_POINTS = 1 << 18
+"""points up to which reductions over the same loops are one kernel. Compared on no GPU yet: what takes longer than a
+launch gains nothing."""
+
+CUDA_JOINED_REDUCTIONS = 8
+"""results that are gathered at a time at most, where reductions are joined. Bound."""
+
 CUDA_WAITED_STEPS = 32
 """steps at most after which a product is computed later, with another one that adds to it. Bound."""

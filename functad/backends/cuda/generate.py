@@ -20,6 +20,7 @@ from functad.backends.cuda.convolution import emit_convolution, in_parts
 from functad.backends.cuda.cublas import takes
 from functad.backends.cuda.emit import TICKETS, CudaKernel, emit, emit_rows
 from functad.backends.cuda.epilogues import JoinedProduct, joined_products
+from functad.backends.cuda.finishing import finished
 from functad.backends.cuda.owned_rows import emit_owned_rows
 from functad.backends.cuda.product_kernels import emit_product, sizes_of
 from functad.backends.cuda.product_tiles import taken_by_library, tile_for
@@ -95,7 +96,7 @@ class _CudaWriter:
 
     def _instructions(self, steps: Sequence[Step]) -> list[Instruction | ControlPlan]:
         found: list[Instruction | ControlPlan] = []
-        parts = in_parts(steps, self.threads)
+        parts = in_parts(finished(steps, self._touched), self.threads)
         for part in joined_products(parts, self._touched, lambda product: not self._is_librarys(product)):
             found += [self._product(part)] if isinstance(part, JoinedProduct) else self._others(part)
         return found
@@ -194,7 +195,7 @@ class _CudaWriter:
             nbytes = float(sum(b.nbytes for _, b, _ in step.parameters))
             return Instruction(step.name, step.parameters, 1, {}, 0.0, 0.0, nbytes, step)
         if isinstance(step, KernelStep):
-            return self._call_of(emit_text(step), step, step.flops, step.bytes, step.offsets)
+            return self._call_of(emit_text(step, self.threads), step, step.flops, step.bytes, step.offsets)
         assert not isinstance(step, NestStep | SortStep | GemmStep)
         nbytes = float(sum(b.nbytes for _, b, _ in step.parameters))
         return self._call_of(emit_convolution(step, self.threads), step, float(step.conv.flops), nbytes)

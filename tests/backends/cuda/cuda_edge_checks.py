@@ -103,7 +103,7 @@ def check_transposes() -> None:
     for dtype in OTHERS:
         x = array(dtype, *scaled(65, 40))
         together.add(f"{dtype}", lambda x: [x.T], [x])
-    both_ways(together)
+    both_ways(together, {**VECTORS, "CUDA_SQUARE_POINTS": 1})
 
 
 def check_permutations() -> None:
@@ -114,7 +114,7 @@ def check_permutations() -> None:
     b = floats(*scaled(3, 4, 35, 16))
     together.add("heads", lambda b: [b.transpose(0, 2, 1, 3), b.transpose(0, 1, 3, 2) + 1], [b])
     together.add("gradient", lambda x: [functad.grad(lambda x: (x.T * x.sum(2).T).sum())(x)], [x])
-    both_ways(together)
+    both_ways(together, {**VECTORS, "CUDA_SQUARE_POINTS": 1})
 
 
 # --- reductions and rows ----------------------------------------------------------------------------------
