@@ -57,11 +57,11 @@ def blas() -> Blas:
 # size, unless the packed ones are used often.
 _DIRECT_CORES = ("SkylakeX", "Cooperlake", "SapphireRapids")
 # Above that, functad's own product of matrices where they lie is faster still: its tiles need fewer elements of A. It
-# also reads a transposed A, which OpenBLAS packs. Where an operand stays in no cache, functad's other product is faster.
-# It packs one panel while it multiplies another: for a B to be transposed, for a large matrix (`OWN_PRODUCT_BYTES`), for
-# many terms of a transposed A, and where there is much to do (`OWN_PRODUCT_MULTIPLICATIONS`). Where the processor has
-# AVX-512, but OpenBLAS takes it for one that has not, as NumPy's does with AMD's, and where there is no library, it
-# does nearly all of them.
+# also reads a transposed A, which OpenBLAS packs. Where an operand stays in no cache, functad's other product is
+# faster. It packs one panel while it multiplies another: for a B to be transposed, for a large matrix
+# (`OWN_PRODUCT_BYTES`), for many terms of a transposed A, and where there is much to do
+# (`OWN_PRODUCT_MULTIPLICATIONS`). Where the processor has AVX-512, but OpenBLAS takes it for one that has not, as
+# NumPy's does with AMD's, and where there is no library, it does nearly all of them.
 
 
 def handle(dtype: Any) -> int:
