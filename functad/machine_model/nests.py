@@ -16,6 +16,12 @@ LARGEST_CUT_NEST = 800
 MOST_JOINED_WHERE_READ = 4
 """arrays that are joined by the nest that reads the result, at most: each is a piece of it. Bound."""
 
+MOST_STACKED_APART = 4
+"""arrays that are stacked, at most, for element-wise operations on them to be done on each. Compared: 200 Runge-Kutta
+steps of 1,000 Lorenz systems, with stacked derivatives, take a third of the time.
+
+"""
+
 SHORTEST_JOINED = 16
 """elements of a row of the result for each such array, at least: pieces are loops along them. Bound."""
 
