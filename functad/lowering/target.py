@@ -19,7 +19,7 @@ from functad.lowering.nests.crossed import without_crossing
 from functad.lowering.nests.memory_order import put_in_memory_order
 from functad.lowering.nests.nest import PRE, Load, Nest, Store
 from functad.lowering.nests.split import split_reduction
-from functad.lowering.nests.updates import AtomicUpdates, SortedUpdates, shared_updates, sorted_updates
+from functad.lowering.nests.updates import AtomicUpdates, SortedUpdates, owned_updates, shared_updates, sorted_updates
 from functad.lowering.python_functions import NumpyFunction
 from functad.lowering.steps import CallStep, ConvolutionStep, GemmStep, KernelStep, NestStep, SortStep, Step
 from functad.primitives.loops.convolution_geometry import Convolution
@@ -73,7 +73,7 @@ class StepWriter:
         self.machine = machine
 
     def add_nest(self, builder: NestBuilder, name: str) -> None:
-        """A nest without what no store needs; a long reduction as several nests."""
+        """A nest without what no store needs; a long reduction as several nests, but for devices: those share them."""
         builder.nest.drop_unused()
         if not builder.nest.stores:
             return
@@ -82,8 +82,10 @@ class StepWriter:
         part(builder.nest)
         eqns = list(dict.fromkeys(builder.nest.eqns))
         is_crossed = bool(builder.nest.across)
-        blocks = self.machine.threads if self.machine.on_device else 1
-        found = without_crossing(builder.nest) if is_crossed else split_reduction(builder.nest, blocks)
+        if is_crossed:
+            found = without_crossing(builder.nest)
+        else:
+            found = [("", builder.nest)] if self.machine.on_device else split_reduction(builder.nest)
         for suffix, nest in found:
             collapse(nest)
             self.steps.append(NestStep(name + suffix, nest, eqns, may_wait=is_crossed and suffix == "_whole"))
@@ -93,6 +95,10 @@ class StepWriter:
         nest.drop_unused()
         collapse(nest)
         part(nest)
+        owned = owned_updates(nest, self.machine.atomic) if self.machine.on_device else None
+        if owned is not None:
+            self.steps.append(NestStep(name, owned, list(dict.fromkeys(nest.eqns))))
+            return
         found = sorted_updates(nest, self.machine.atomic) if self.machine.on_device else None
         if found is not None:
             self._add_sorted(found, name, list(dict.fromkeys(nest.eqns)))

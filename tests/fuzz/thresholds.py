@@ -89,6 +89,8 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "OWN_PRODUCT_DEPTH": (1,),
     "OWN_PRODUCT_BYTES": (1,),
     "OWN_PRODUCT_FEW_ROWS": (1,),
+    "OWN_DIRECT_ROWS": (1,),
+    "OWN_DIRECT_DEPTH": (1,),
     "DIRECT_FEW": (1,),
     "OPENBLAS_DIRECT": (1,),
 }

@@ -50,8 +50,12 @@ class MemoryPlan:
         return "\n".join(lines)
 
 
-def plan_memory(items: Sequence[Block | ControlPlan]) -> MemoryPlan:
-    """Give each temporary a place in one arena; two whose lifetimes do not meet may share it."""
+def plan_memory(items: Sequence[Block | ControlPlan], least_shared: int = 0) -> MemoryPlan:
+    """Give each temporary a place in one arena; two whose lifetimes do not meet may share it.
+
+    least_shared: temporaries of fewer bytes in all share nothing, so that blocks that have no values in common may run
+    at one time.
+    """
     lifetimes: dict[Storage, tuple[int, int]] = {}
     blocks = _timeline(items)
     for time, block in enumerate(blocks):
@@ -64,12 +68,12 @@ def plan_memory(items: Sequence[Block | ControlPlan]) -> MemoryPlan:
     spans = {s: span for s, span in lifetimes.items() if s.whole is None}  # how long a place is taken
     for storage, leader in leaders.items():
         spans[leader] = spans[leader][0], max(spans[leader][1], spans.pop(storage)[1])
-    offsets = _places(spans)
+    unshared = sum(_rounded(s.nbytes) for s in lifetimes if s.whole is None)
+    offsets = _places(spans if unshared >= least_shared else dict.fromkeys(spans, (0, len(blocks))))
     top = max((offset + _rounded(s.nbytes) for s, offset in offsets.items()), default=0)
     most = _most_alive(spans, len(blocks))
     offsets.update((storage, offsets[leader]) for storage, leader in leaders.items())
     offsets.update((s, offsets[s.whole] + s.start) for s in lifetimes if s.whole is not None)
-    unshared = sum(_rounded(s.nbytes) for s in lifetimes if s.whole is None)
     plan = MemoryPlan(top, most, unshared, offsets, lifetimes, _stacks(items))
     plan.by_rows += [n for n, block in enumerate(blocks) if block in _run_by_rows(items)]
     return plan

@@ -185,29 +185,34 @@ def core(request, monkeypatch):
 @pytest.mark.parametrize(
     ("m", "n", "k", "ta", "tb", "own"),
     [
-        (100, 2048, 2048, False, False, True),  # B has 16 MB
-        (2048, 2048, 100, True, False, True),  # C has
-        (50, 512, 512, False, False, False),  # all in the caches
-        (100, 512, 512, False, False, True),  # but there is much to do,
-        (1024, 512, 32, False, False, False),  # on all sides.
-        (16, 128, 2048, True, False, True),  # A is transposed, and the library would pack it
-        (15, 128, 2048, True, False, False),
-        (16, 512, 256, True, False, False),
-        (100, 512, 512, False, True, True),  # B has to be transposed
-        (100, 128, 64, False, True, False),  # but the product is small,
-        (100, 64, 2048, False, True, False),  # narrow,
-        (3, 2048, 2048, False, True, False),  # of hardly any rows
-        (1024, 1024, 8, False, True, False),  # or of short sums.
-        (16, 2048, 2048, False, False, False),  # Few rows are multiplied faster than B is packed.
-        (2048, 2048, 16, True, False, False),
+        (100, 2048, 2048, False, False, "panels"),  # B has 16 MB
+        (2048, 2048, 100, True, False, "panels"),  # C has
+        (100, 512, 512, False, False, "panels"),  # There is much to do,
+        (1024, 512, 32, False, False, "library"),  # on all sides.
+        (100, 512, 512, False, True, "panels"),  # B has to be transposed,
+        (100, 128, 64, False, True, "library"),  # but the product is small,
+        (100, 64, 2048, False, True, "library"),  # narrow,
+        (3, 2048, 2048, False, True, "library"),  # of hardly any rows
+        (1024, 1024, 8, False, True, "library"),  # or of short sums.
+        (2048, 2048, 16, True, False, "library"),
+        (50, 512, 512, False, False, "direct"),  # B stays in the second cache
+        (1000, 256, 256, False, False, "direct"),  # although there is much to do
+        (8, 512, 512, False, False, "library"),  # Each row of B is used too seldom,
+        (8, 512, 512, True, False, "direct"),  # but the library would pack a transposed A.
+        (16, 512, 2800, True, False, "panels"),  # Neither would stay in a cache.
+        (28, 512, 2800, False, False, "direct"),  # B would not, but its rows are used often enough,
+        (16, 512, 2800, False, False, "library"),  # or too seldom.
+        (50, 512, 127, False, False, "library"),  # short sums
+        (100, 500, 256, False, False, "library"),  # Some columns fill no tile.
     ],
 )
 def test_which_products_it_gets(core, m, n, k, ta, tb, own):
     ldb = k if tb else n
-    own = {"SkylakeX": own, "Haswell": m > 3, "unknown": False}[core]
+    own = {"SkylakeX": own, "Haswell": "panels" if m > 3 else "library", "unknown": "library"}[core]
     handle, calls_blas = blas.handle_for("float32", m, n, k, ta=ta, tb=tb, ldb=ldb, ldc=n)
-    expected = blas._handle_of_panels(np.dtype("float32")).ctypes.data if own else blas.handle("float32")
-    assert (handle, calls_blas) == (expected, not own)
+    handles = {"library": blas._handle, "panels": blas._handle_of_panels, "direct": blas._handle_of_direct}
+    expected = handles[own](np.dtype("float32")).ctypes.data
+    assert (handle, calls_blas) == (expected, own != "panels")
     complex_handle, _ = blas.handle_for("complex64", m, n, k, ta=ta, tb=tb, ldb=ldb, ldc=n)
     assert complex_handle == blas.handle("complex64")
 

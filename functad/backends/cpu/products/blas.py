@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import os
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -55,8 +56,10 @@ def blas() -> Blas:
 # `OPENBLAS_DIRECT` multiplications. Large matrices packed first are slower than the same matrices in tiles of that
 # size, unless the packed ones are used often.
 _DIRECT_CORES = ("SkylakeX", "Cooperlake", "SapphireRapids")
-# Where tiles do not help either, functad's own product does, which packs one panel while it multiplies another: for a B
-# to be transposed, for a large matrix (`OWN_PRODUCT_BYTES`), for many terms of a transposed A, and where there is much
+# Above that, functad's own product of matrices where they lie is faster still, whose tiles need fewer elements of A: where
+# an operand stays in the second cache, or is read again often enough. It also reads a transposed A, which OpenBLAS packs.
+# Where that does not help either, functad's other product does, which packs one panel while it multiplies another: for a
+# B to be transposed, for a large matrix (`OWN_PRODUCT_BYTES`), for many terms of a transposed A, and where there is much
 # to do (`OWN_PRODUCT_MULTIPLICATIONS`). Where the processor has AVX-512, but OpenBLAS takes it for one that has not, as
 # NumPy's does with AMD's, and where there is no library, it does nearly all of them.
 
@@ -102,7 +105,7 @@ def _handle_of_routine(name: str, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
 
 
 def handle_for(dtype: Any, m: int, n: int, k: int, *, ta: bool, tb: bool, ldb: int, ldc: int) -> tuple[int, bool]:
-    """The address through which one product is best computed, and whether that calls a BLAS library.
+    """The address through which one product is best computed, and whether that may call a BLAS library.
 
     It only depends on the product as a whole, not on how it is cut for threads.
     """
@@ -110,21 +113,42 @@ def handle_for(dtype: Any, m: int, n: int, k: int, *, ta: bool, tb: bool, ldb: i
     if is_narrow(dtype):
         owns = min(m, n, k) >= machine_model.OWN_PRODUCT_EXTENT
         return (int(_handle_of_panels(dtype).ctypes.data), False) if owns else (handle(dtype), True)
-    if (
-        m * n * k > machine_model.OPENBLAS_DIRECT
-        and m >= machine_model.OWN_PRODUCT_ROWS
+    if m * n * k > machine_model.OPENBLAS_DIRECT and _is_direct(dtype):
+        own = _best_own(dtype, m, n, k, ta=ta, tb=tb, ldb=ldb, ldc=ldc)
+        if own is not None:
+            # Of a product where the matrices lie, what fills no tile is the library's.
+            return int(own(dtype).ctypes.data), own is _handle_of_direct
+    return handle(dtype), True
+
+
+def _best_own(
+    dtype: np.dtype[Any], m: int, n: int, k: int, *, ta: bool, tb: bool, ldb: int, ldc: int
+) -> Callable[[np.dtype[Any]], np.ndarray[Any, Any]] | None:
+    """What makes the handle of that one of functad's own products which is faster than the library; None if none is."""
+    item = dtype.itemsize
+    few = k if ta else m
+    largest = max(k * ldb, m * ldc) * item
+    is_large = few >= machine_model.OWN_PRODUCT_DEPTH and largest >= machine_model.OWN_PRODUCT_BYTES
+    many = m * n * k >= machine_model.OWN_PRODUCT_MULTIPLICATIONS and min(m, n, k) >= machine_model.OWN_PRODUCT_SIDE
+    is_deep = ta and k > machine_model.DIRECT_FEW and m >= machine_model.OWN_PRODUCT_FEW_ROWS
+    fills_tiles = not tb and (
+        m >= (machine_model.OWN_DIRECT_LEAST_ROWS if ta else machine_model.OWN_DIRECT_ROWS)
+        and n * item % machine_model.OWN_DIRECT_TILE_BYTES == 0
+        and k >= machine_model.OWN_DIRECT_DEPTH
+    )
+    slab = k * (max(ldb, m) if ta else ldb) * item
+    stays = slab <= machine_model.OWN_DIRECT_SLAB_BYTES and not is_large
+    if fills_tiles and stays and (n <= machine_model.OWN_DIRECT_COLUMNS or not many):
+        return _handle_of_direct
+    fills_panels = (
+        m >= machine_model.OWN_PRODUCT_ROWS
         and n >= machine_model.OWN_PRODUCT_COLUMNS
         and k >= machine_model.OWN_PRODUCT_DEPTH
-        and _is_direct(dtype)
-    ):
-        few = k if ta else m
-        largest = max(k * ldb, m * ldc) * dtype.itemsize
-        is_large = few >= machine_model.OWN_PRODUCT_DEPTH and largest >= machine_model.OWN_PRODUCT_BYTES
-        many = m * n * k >= machine_model.OWN_PRODUCT_MULTIPLICATIONS and min(m, n, k) >= machine_model.OWN_PRODUCT_SIDE
-        is_deep = ta and k > machine_model.DIRECT_FEW and m >= machine_model.OWN_PRODUCT_FEW_ROWS
-        if tb or is_large or many or is_deep:
-            return int(_handle_of_panels(dtype).ctypes.data), False
-    return handle(dtype), True
+    )
+    if fills_panels and (tb or is_large or many or is_deep):
+        return _handle_of_panels
+    uses_often = ta or m >= machine_model.OWN_DIRECT_USES
+    return _handle_of_direct if fills_tiles and (stays or uses_often) else None
 
 
 def reads_in_place(dtype: Any) -> bool:
@@ -135,6 +159,11 @@ def reads_in_place(dtype: Any) -> bool:
 @cache
 def _handle_of_panels(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     return gemm_table.with_table(_new_handle(dtype, 0, 0), dtype)
+
+
+@cache
+def _handle_of_direct(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    return gemm_table.direct_table(_new_handle(dtype, 0, 0), dtype, _handle_of_library(dtype))
 
 
 @cache

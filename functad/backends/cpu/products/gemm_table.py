@@ -1,4 +1,4 @@
-"""functad's own matrix product, loaded: the table that `gemm_panels` reads, and the rooms where it packs.
+"""functad's own matrix products, loaded: the tables that `gemm_panels` and `gemm_direct` read, and rooms to pack in.
 
 Also the product that convolutions take, `gemm_scalars.gemm_places`, which needs neither. This file must not know which
 products are computed this way: `blas.handle_for` and the rules of convolutions choose.
@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ import numpy as np
 from functad.backends.cpu.compile import objects
 from functad.backends.cpu.compile.loader import Loaded
 from functad.backends.cpu.compile.processor import processor
+from functad.backends.cpu.products import gemm_direct as d
 from functad.backends.cpu.products import gemm_panels as p
 from functad.backends.cpu.runtime import layout as w
 from functad.backends.cpu.runtime.tape import runtime
@@ -27,6 +30,7 @@ _VECTORS = (
     "multiply_rows", "multiply_and_pack", "multiply_half", "multiply_few_rows",
     "copy_rows", "copy_columns", "copy_part_rows", "copy_part_columns", "transpose", "copy_any", "merge",
 )  # fmt: skip
+_DIRECT = tuple(f"multiply_direct_{height}" for height in range(d.LEAST_HEIGHT, d.ROWS + 1))
 _kept: list[Any] = []
 
 
@@ -37,7 +41,7 @@ def with_table(
 
     others: the handle of who computes those with a short side; if None, they are computed in the same way.
     """
-    panels, vectors = _panels(), _vectors(dtype)
+    panels, vectors = _words(p, "panels"), _vectors(dtype, "compile_vectors", dtype.name, _VECTORS)
     # A room for everybody who may multiply at once; should there be more, they wait for each other.
     rooms = 2 * available_cores()[0]
     memory = np.empty(rooms * p.ROOM_BYTES + 4096, np.uint8)
@@ -57,6 +61,23 @@ def with_table(
     return words
 
 
+def direct_table(
+    handle: np.ndarray[Any, Any], dtype: np.dtype[Any], others: np.ndarray[Any, Any]
+) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The handle followed by its table, for products of float32 or float64 by `gemm_direct.multiply_direct`.
+
+    others: the handle of who computes what fills no tile.
+    """
+    tiles, vectors = _words(d, "direct"), _vectors(dtype, "compile_direct", f"direct_{dtype.name}", _DIRECT)
+    words = np.zeros(d.TABLE_SIZE, np.int64)
+    words[: d.OTHERS] = handle
+    words[w.GEMM_ENTRY] = tiles["multiply_direct"]
+    words[d.OTHERS] = others.ctypes.data
+    words[d.FUNCTIONS :] = [vectors[name] for name in _DIRECT]
+    _kept.append((tiles, vectors, others))
+    return words
+
+
 def place_columns(dtype: Any) -> int:
     """The columns of a product of places (`gemm_scalars.gemm_places`); 0 where the processor has not its vectors."""
     dtype = np.dtype(dtype)
@@ -67,33 +88,29 @@ def place_columns(dtype: Any) -> int:
 @cache
 def places_handle(dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
     """The handle through which kernels compute products of places."""
-    source = Path(__file__).with_name("gemm_vectors.py").read_text(encoding="utf-8")
-
-    def make(_: str) -> bytes:
-        vectors = importlib.import_module("functad.backends.cpu.products.gemm_vectors")
-        return bytes(vectors.compile_places(dtype))
-
-    loaded = objects.get(source, f"places_{dtype.name}", ("multiply_places",), make).addresses
+    loaded = _vectors(dtype, "compile_places", f"places_{dtype.name}", ("multiply_places",))
     _kept.append(loaded)
     return np.array([loaded["multiply_places"]], np.int64)
 
 
-def _panels() -> Loaded:
-    source = Path(p.__file__).read_text(encoding="utf-8")
+def _words(module: ModuleType, identity: str) -> Loaded:
+    """The functions that a module in the language of `compile.integer_compiler` exports."""
+    source = Path(str(module.__file__)).read_text(encoding="utf-8")
 
     def make(_: str) -> bytes:
         # Loading the compiler takes time that a warm cache saves.
         compiler = importlib.import_module("functad.backends.cpu.compile.integer_compiler")
-        return bytes(compiler.compile_words(source, vars(p), p.EXPORTS))
+        return bytes(compiler.compile_words(source, vars(module), module.EXPORTS))
 
-    return objects.get(source, "panels", p.EXPORTS, make).addresses
+    return objects.get(source, identity, module.EXPORTS, make).addresses
 
 
-def _vectors(dtype: np.dtype[Any]) -> Loaded:
+def _vectors(dtype: np.dtype[Any], compiler: str, identity: str, names: Sequence[str]) -> Loaded:
+    """Functions of `gemm_vectors`, which its function of the name `compiler` compiles."""
     source = Path(__file__).with_name("gemm_vectors.py").read_text(encoding="utf-8")
 
     def make(_: str) -> bytes:
         vectors = importlib.import_module("functad.backends.cpu.products.gemm_vectors")
-        return bytes(vectors.compile_vectors(dtype))
+        return bytes(getattr(vectors, compiler)(dtype))
 
-    return objects.get(source, dtype.name, _VECTORS, make).addresses
+    return objects.get(source, identity, names, make).addresses

@@ -16,6 +16,7 @@ from llvmlite import ir
 from functad import machine_model
 from functad.backends.cpu.compile.loader import PREFIX
 from functad.backends.cpu.compile.target import emitted, target_machine
+from functad.backends.cpu.products import gemm_direct
 from functad.backends.cpu.products.gemm_panels import DEPTH_UNIT, FEW_ROWS, ROWS, TILE_BYTES
 
 _VECTOR_BYTES = machine_model.VECTOR_BYTES
@@ -41,6 +42,14 @@ def compile_vectors(dtype: np.dtype[Any]) -> bytes:
     _copy_any(code)
     _merge(code)
     # It is written as the processor shall run it: LLVM's passes would find nothing to do but take their time.
+    return emitted(target_machine(), llvm.parse_assembly(str(code.module)))
+
+
+def compile_direct(dtype: np.dtype[Any]) -> bytes:
+    """The object file of the functions that `gemm_direct` calls, one for each height of a tile."""
+    code = _Code(ir.FloatType() if dtype == np.float32 else ir.DoubleType(), dtype.itemsize)
+    for rows in range(gemm_direct.LEAST_HEIGHT, gemm_direct.ROWS + 1):
+        _multiply_direct(code, f"multiply_direct_{rows}", rows)
     return emitted(target_machine(), llvm.parse_assembly(str(code.module)))
 
 
@@ -186,9 +195,17 @@ def _multiply(code: _Code, name: str, rows: int, vectors: int, unrolled: int, pa
     zero = ir.Constant(code.vector, [ir.Constant(code.scalar, 0.0)] * code.vector.count)
     steps = builder.udiv(depth, _word(unrolled))
     sums = code.loop(steps, body, a, b, fetch, c, *[zero] * (rows * vectors), *packing[1:])[4:]
-    factor = code.load(beta, code.scalar)
-    alphas, betas = code.everywhere(code.load(alpha, code.scalar)), code.everywhere(factor)
     targets = [code.offset(place, v * _VECTOR_BYTES) for place in places for v in range(vectors)]
+    _store_tile(code, sums, targets, alpha, code.load(beta, code.scalar))
+    builder.ret_void()
+
+
+def _store_tile(
+    code: _Code, sums: Sequence[ir.Value], targets: Sequence[ir.Value], alpha: ir.Value, factor: ir.Value
+) -> None:
+    """The vectors at the targets become alpha sums + factor C; they are only written if the factor is 0."""
+    builder = code.builder
+    alphas, betas = code.everywhere(code.load(alpha, code.scalar)), code.everywhere(factor)
     with builder.if_else(builder.fcmp_ordered("==", factor, ir.Constant(code.scalar, 0.0))) as (fresh, added):
         with fresh:
             for value, target in zip(sums, targets):
@@ -197,6 +214,40 @@ def _multiply(code: _Code, name: str, rows: int, vectors: int, unrolled: int, pa
             for value, target in zip(sums, targets):
                 old = builder.fmul(betas, code.load(target, code.vector))
                 code.store(code.fma(alphas, value, old), target)
+
+
+def _multiply_direct(code: _Code, name: str, rows: int) -> None:
+    """A tile of C from matrices where they lie: C = alpha A B + beta C; only written if beta is 0.
+
+    Element p of A's row r lies p a_down + r a_right from where the tile's rows begin; row p of B lies p b_pitch down.
+    The loop is short: unrolled, it took longer to begin, and no less for each term.
+    """
+    depth, a, a_right, a_down, b, b_pitch, alpha, beta, c, c_pitch = code.begin(
+        name, "depth a a_right a_down b b_pitch alpha beta c c_pitch"
+    )
+    builder, offsets = code.builder, range(0, gemm_direct.TILE_BYTES, _VECTOR_BYTES)
+    lefts, places = [a], [c]
+    for _ in range(rows - 1):
+        lefts.append(builder.add(lefts[-1], a_right))
+        places.append(builder.add(places[-1], c_pitch))
+    targets = [code.offset(place, offset) for place in places for offset in offsets]
+    factor = code.load(beta, code.scalar)
+    # What is added to may lie in memory; what is only written need not be waited for.
+    with builder.if_then(builder.fcmp_unordered("!=", factor, ir.Constant(code.scalar, 0.0))):
+        for target in targets:
+            code.prefetch_line(target, to_write=True)
+
+    def body(_: ir.Value, down: ir.Value, b: ir.Value, *sums: ir.Value) -> list[ir.Value]:
+        rights = [code.load(code.offset(b, offset), code.vector) for offset in offsets]
+        tile = []
+        for r, row in enumerate(lefts):
+            left = code.everywhere(code.load(builder.add(row, down), code.scalar))
+            tile += [code.fma(left, right, sums[r * len(rights) + v]) for v, right in enumerate(rights)]
+        return [builder.add(down, a_down), builder.add(b, b_pitch), *tile]
+
+    zero = ir.Constant(code.vector, [ir.Constant(code.scalar, 0.0)] * code.vector.count)
+    sums = code.loop(depth, body, _word(0), b, *[zero] * len(targets))[2:]
+    _store_tile(code, sums, targets, alpha, factor)
     builder.ret_void()
 
 

@@ -1,0 +1,80 @@
+"""functad's own product of matrices that are read where they lie, for processors with AVX-512: in which order tiles are made.
+
+Written in the language of `compile.integer_compiler`, like `gemm_panels`. It must not know how a tile is made: that is
+in `gemm_vectors`, whose functions it calls by address.
+
+Nothing is packed, so it begins at once: that pays where one operand is small enough to stay in a core's second cache.
+A tile of C is low and wide, so that each row of B is read as four vectors, and few elements of A at a time.
+"""
+
+# ruff: noqa: F821
+# mypy: ignore-errors
+from __future__ import annotations
+
+from functad import machine_model
+from functad.backends.cpu.runtime import layout as w
+
+EXPORTS = ("multiply_direct",)
+# A tile of C, which the processor keeps in 24 of its 32 registers: 6 rows of four vectors of 64 bytes.
+ROWS, TILE_BYTES = machine_model.OWN_DIRECT_TILE_ROWS, machine_model.OWN_DIRECT_TILE_BYTES
+# Any number of rows from LEAST_ROWS on is a sum of heights from LEAST_HEIGHT to ROWS, as even as can be.
+LEAST_HEIGHT, LEAST_ROWS = machine_model.OWN_DIRECT_HEIGHT, machine_model.OWN_DIRECT_LEAST_ROWS
+SLAB_BYTES = machine_model.OWN_DIRECT_SLAB_BYTES
+
+# The words of a handle (`blas.handle`) go on with those of its table:
+OTHERS = w.GEMM_HANDLE_SIZE  # address of the handle of who computes what fills no tile
+FUNCTIONS = w.GEMM_HANDLE_SIZE + 1  # addresses of functions of `gemm_vectors`, for heights from LEAST_HEIGHT on
+TABLE_SIZE = FUNCTIONS + ROWS - LEAST_HEIGHT + 1
+
+
+def multiply_direct(
+    table, ta, tb, m, n, k,
+    alpha, a, lda, b, ldb, beta, c, ldc,
+) -> None:  # fmt: skip
+    """C[m, n] = alpha op(A)[m, k] B[k, n] + beta C as `gemm_runtime.gemm`; k must not be 0, and tb must be 0."""
+    item = table[w.GEMM_ITEM]
+    a_right = item if ta == 1 else item * lda
+    a_down = item if ta == 0 else item * lda
+    columns = TILE_BYTES // item
+    wide = n // columns * columns if m >= LEAST_ROWS else 0
+    # So many terms that as many rows of B, and of A if it is transposed, stay in the cache: equal parts of them all.
+    pitch = (max(ldb, lda) if ta == 1 else ldb) * item
+    parts = up(k * pitch, SLAB_BYTES)
+    depth = up(k, parts)
+    factor = beta
+    p = 0
+    while p < k and wide > 0:
+        deep = min(depth, k - p)
+        j = 0
+        while j < wide * item:
+            columns_of_tiles(
+                table, m, deep, a + p * a_down, a_right, a_down, b + p * ldb * item + j, ldb * item,
+                alpha, factor, c + j, ldc * item,
+            )  # fmt: skip
+            j += TILE_BYTES
+        factor = table + 8 * w.GEMM_ONE
+        p += deep
+    if wide < n:
+        others = table[OTHERS]
+        call_gemm(
+            others[w.GEMM_ENTRY], others, ta, 0, m, n - wide, k,
+            alpha, a, lda, b + wide * item, ldb, beta, c + wide * item, ldc,
+        )  # fmt: skip
+
+
+def columns_of_tiles(table, m, depth, a, a_right, a_down, b, b_pitch, alpha, beta, c, c_pitch) -> None:
+    """As many columns of C as a tile has."""
+    tiles = up(m, ROWS)
+    while tiles > 0:
+        rows = up(m, tiles)
+        function = table[FUNCTIONS + rows - LEAST_HEIGHT]
+        call_ten(function, depth, a, a_right, a_down, b, b_pitch, alpha, beta, c, c_pitch)
+        a += rows * a_right
+        c += rows * c_pitch
+        m -= rows
+        tiles -= 1
+
+
+def up(x, y) -> int:
+    """x / y, rounded up."""
+    return (x + y - 1) // y
