@@ -16,7 +16,12 @@ from functad.backends.cpu.kernels.emit_loop import emit_loop
 from functad.backends.cpu.kernels.small_loops import cost_of_steps, step_cost, touched_by
 from functad.backends.cpu.scalars.user_functions import array_view
 from functad.backends.cuda.carried import emit_parted
-from functad.backends.cuda.convolution import emit_convolution, in_parts
+from functad.backends.cuda.convolution import (
+    JoinedConvolution,
+    emit_convolution,
+    in_parts,
+    joined_convolutions,
+)
 from functad.backends.cuda.cublas import takes
 from functad.backends.cuda.emit import TICKETS, CudaKernel, emit, emit_rows
 from functad.backends.cuda.epilogues import JoinedProduct, joined_products
@@ -38,6 +43,7 @@ from functad.lowering.schedule import Schedule
 from functad.lowering.steps import (
     CallStep,
     ControlStep,
+    ConvolutionStep,
     GemmStep,
     KernelStep,
     NestStep,
@@ -103,7 +109,7 @@ class _CudaWriter:
     def _others(self, steps: Sequence[Step]) -> list[Instruction | ControlPlan]:
         """The calls of steps without matrix products."""
         found: list[Instruction | ControlPlan] = []
-        for step in joined_rows(steps, self.threads):
+        for step in joined_rows(joined_convolutions(steps, self._touched), self.threads):
             if isinstance(step, list):
                 found.append(self._rows(step))
             elif isinstance(step, NestStep):
@@ -203,8 +209,17 @@ class _CudaWriter:
         if isinstance(step, KernelStep):
             return self._call_of(emit_text(step), step, step.flops, step.bytes, step.offsets)
         assert not isinstance(step, NestStep | SortStep | GemmStep)
-        nbytes = float(sum(b.nbytes for _, b, _ in step.parameters))
-        return self._call_of(emit_convolution(step, self.threads), step, float(step.conv.flops), nbytes)
+        return self._convolution(step)
+
+    def _convolution(self, step: ConvolutionStep) -> Instruction:
+        """The call of a convolution with what it takes in."""
+        kernel = emit_convolution(step, self.threads, {*INTRINSICS, *NUMBA_NAMES, *_OF_FILES})
+        flops, nbytes = float(step.conv.flops), float(sum(b.nbytes for _, b, _ in kernel.parameters))
+        if isinstance(step, JoinedConvolution) and step.nests:
+            eqns = list(dict.fromkeys([*step.eqns, *(eqn for nest in step.nests for eqn in nest.eqns)]))
+            flops += sum(work_of(nest.nest).flops for nest in step.nests)
+            step = replace(step, name=f"{step.name}_{step.nests[-1].name}", eqns=eqns)
+        return self._call_of(kernel, step, flops, nbytes)
 
     def _call_of(
         self, kernel: CudaKernel, step: PlainStep, flops: float, nbytes: float, offsets: tuple[int, ...] = ()

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from cuda_check_tools import checks_of, numbers, run
+import numpy as np
+from cuda_check_tools import agree, checks_of, numbers, run
 from fuzz.check import changed
 from primitive_form_tools import Together
 
 import functad
+import functad.numpy as jnp
 from functad import lax
 from functad.backends.cuda import convolution
 from functad.backends.cuda.convolution_tiles import Tiling
@@ -84,6 +86,26 @@ def check_convolutions_without_tiles() -> None:
     """Few terms and outputs: each thread goes through all of them."""
     with changed({"CUDA_CORES": 0, "CUDA_DIRECT_TERMS": 1 << 20, "CUDA_DIRECT_OUTPUTS": 1 << 20}):
         run(_with_gradients("float32"))
+
+
+def check_what_follows_a_convolution() -> None:
+    """Bias, activation and mask are its kernel's, with tiles and without, whether its own result is needed or not."""
+    x, w = (numbers("float32", *shape).astype(np.float32) for shape in ((2, 2, 4, 3), (3, 2, 2, 2)))
+    bias = numbers("float32", 3, 1, 1).astype(np.float32)
+
+    def layer(x: Any, w: Any, bias: Any) -> Any:
+        return jnp.maximum(lax.conv(x, w, (1, 1), "SAME") + bias, 0)
+
+    def kept(x: Any, w: Any, bias: Any) -> Any:
+        out = lax.conv(x, w, (1, 1), "SAME")
+        return out, jnp.sin(out) * bias
+
+    for direct in (0, 1 << 20):
+        with changed({"CUDA_CORES": 1, "CUDA_DIRECT_TERMS": direct}):
+            for fun in (layer, kept, functad.grad(lambda *a: (layer(*a) ** 2).sum(), (0, 1, 2))):
+                agree(fun, x, w, bias)
+            for fun in (layer, kept):
+                assert str(functad.jit(fun, backend="cuda").lower(x, w, bias).kernels).count("\ndef ") == 1
 
 
 def check_convolutions_of_integers() -> None:
