@@ -173,9 +173,9 @@ class _DeviceCallText(CallText):
         ]
         for i, _ in donated:
             self.add(f"if not exclusive(v{i}): v{i} = v{i}.copy()")
-        self.objects["run"] = executable.on_device
+        self.objects["run"] = executable.placed(self.objects["D"]).run
         given = [self.object(c) for c in constants] + [f"v{i}" for i in range(len(self.leaves))]
-        self.add(f"values = run([{', '.join(given)}], D)")
+        self.add(f"values = run([{', '.join(given)}])")
         for i, name in donated:
             leaf = self.leaves[i]
             self.add(f"if type({leaf}) is {self.classes[i]}: consume({leaf}, {self.object(name)})")

@@ -177,7 +177,8 @@ CUDA_GRAPH_NODES = 1 << 13
 takes about a KiB for each. Compared on no GPU yet."""
 
 CUDA_CUBLAS_BYTES = 32 << 20
-"""bytes of memory that cuBLAS is given for each stream that it has run in. Chosen: what NVIDIA recommends for the GPUs of 2022."""
+"""bytes of memory that cuBLAS is given for each stream that it has run in. Chosen: what NVIDIA recommends for the GPUs
+of 2022."""
 
 CUDA_OPERATIONS = 4096
 """operations outside of jit, by parameters and types, whose kernels are kept. Chosen."""
@@ -202,25 +203,17 @@ CUDA_PRODUCT_TILES = ((8, 4, 2, 2), (4, 8, 4, 2), (4, 8, 4, 4), (4, 8, 8, 4), (8
 """tiles of a matrix product that a block may compute: threads along rows and columns that share a tile, and results of
 each, which it keeps in registers. Chosen: tiles of 16 × 8 to 64 × 64 results, of a warp's threads or of a block's."""
 
-CUDA_CORES = 132
-"""multiprocessors among which the blocks of a product are shared, where a tile is chosen for it. Bound: those of an
-H100 or H200; all others find enough blocks, too."""
-
-CUDA_LANES = 128
+CUDA_CORE_PRODUCTS = 128
 """products of float32 that a multiprocessor adds in a clock. Bound: of all GPUs since 2020."""
 
 CUDA_CACHE_BYTES = 64
 """bytes that a multiprocessor gets from the cache of all in a clock. Bound."""
 
-CUDA_LATENCY = 800
-"""clocks from when a block asks for the next terms of a product until they lie in shared memory. Compared on no GPU
-yet."""
-
 CUDA_SHARED_CLOCKS = 2
 """clocks in which a thread of each warp gets its operand from shared memory, where it adds a product in one. Compared
 on no GPU yet."""
 
-CUDA_LAUNCH_CLOCKS = 4000
+CUDA_GATHER_CLOCKS = 4000
 """clocks that one more kernel takes, which gathers what the parts of a product have come to. Compared on no GPU yet:
 2 µs."""
 

@@ -54,7 +54,7 @@ class FakeCuda:
                 return self.code_of.pop(name)
             if name in _WITH_CONTEXT:
                 assert self.context is not None, f"{name} without a context"
-            return act(*arguments) or 0
+            return act(*[a.value if isinstance(a, (ctypes.c_void_p, ctypes.c_uint)) else a for a in arguments]) or 0
 
         return entry
 

@@ -228,6 +228,8 @@ class CudaDriver:
         # What becomes a part of a graph is recorded in streams of their own: what other threads start meanwhile is no
         # part of it. Each has memory in which a library works, so that those of several may run at one time.
         self.stream, *self.recording = [self._new_stream() for _ in range(1 + machine_model.CUDA_LANES)]
+        self.launch_kernel: Callable[..., int] = calls.cuLaunchKernel
+        self.change_kernel: Callable[..., int] = calls.cuGraphExecKernelNodeSetParams_v2
         self._launch_graph = calls.cuGraphLaunch
         self._recorded = threading.Lock()  # while one is, nobody may wait for all streams
 
@@ -368,16 +370,20 @@ class CudaDriver:
         kernel = launch.kernel
         return self._compiler.ptx(kernel.function, launch.types, self.facts().capability, kernel.fused)
 
-    @_in_context
     def start_all(self, what: str, starts: Sequence[Start], bases: Sequence[int], stream: int | None = None) -> None:
         """Start what was prepared; what: what errors call it that come later."""
-        self._begin(what)
-        for start in starts:
-            start.start(bases, self.stream if stream is None else stream)
+        if what not in self._started:
+            self._begin(what)
+        before = self.enter()
+        try:
+            for start in starts:
+                start.start(bases, stream)
+        finally:
+            if before != self._context:
+                self.leave(before)
 
     def _begin(self, what: str) -> None:
-        if what not in self._started:
-            self._started = [*self._started[-_REMEMBERED:], what]
+        self._started = [*self._started[-_REMEMBERED:], what]
 
     @_in_context
     def graph_of(self, starts: Sequence[Start], after: Sequence[Sequence[int]], bases: Sequence[int]) -> LaunchGraph:
@@ -391,9 +397,10 @@ class CudaDriver:
         return LaunchGraph(self._ready(text), text, nodes)
 
     @_in_context
-    def change(self, graph: LaunchGraph, starts: Sequence[tuple[int, Start]], bases: Sequence[int]) -> bool:
-        """Let some nodes of a graph, by their numbers, have other memories; False if they cannot."""
-        return not any([start.change(graph.ready, graph.nodes[number], bases) for number, start in starts])
+    def change(self, graph: LaunchGraph, starts: Sequence[Start], numbers: Sequence[int], bases: Sequence[int]) -> bool:
+        """Let the nodes of a graph that have these numbers have other memories; False if they cannot."""
+        ready, nodes = graph.ready, graph.nodes
+        return not any([starts[number].change(ready, nodes[number], bases) for number in numbers])
 
     @_in_context
     def captured(self, action: Callable[[int], None], times: int) -> LaunchGraph:
@@ -605,4 +612,4 @@ class CudaRun:
 
     def change(self, graph: LaunchGraph, numbers: Sequence[int], bases: Sequence[int]) -> bool:
         """Let the nodes of these numbers have other memories; False if that cannot be."""
-        return self._driver.change(graph, [(number, self._starts[number]) for number in numbers], bases)
+        return self._driver.change(graph, self._starts, numbers, bases)

@@ -6,7 +6,7 @@ Knows the driver's functions for that; no plans and no arrays.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from functad.backends.cuda.launching import Launch, LaunchNode, LibraryProduct, PackedLaunch
@@ -37,7 +37,11 @@ class LaunchGraph(NamedTuple):
 
 
 class GraphDriver(Protocol):
-    """What starts ask of a driver: `code` gives its number of a failure, or 0; the others raise."""
+    """What starts ask of a driver. `code`, `launch_kernel` and `change_kernel` give its number of a failure, or 0."""
+
+    stream: int
+    launch_kernel: Callable[..., int]
+    change_kernel: Callable[..., int]
 
     def code(self, name: str, *arguments: Any) -> int: ...
     def check(self, code: int, what: str) -> None: ...
@@ -48,37 +52,43 @@ class GraphDriver(Protocol):
 
 
 class KernelStart:
-    """A kernel, and where its arguments lie."""
+    """A kernel, and where its arguments lie.
+
+    What the driver is given is made once, in the form in which it takes it, for that takes longer than to start it.
+    """
 
     def __init__(self, driver: GraphDriver, node: LaunchNode, function: int, context: int) -> None:
         assert isinstance(node.launch, Launch)
         self._driver = driver
         launch, self._packed = node.launch, PackedLaunch(node)
         self._what = f"starting the kernel `{launch.kernel.name}`"
-        self._dimensions = (function, *launch.grid, *launch.block, launch.shared)
         arguments = ctypes.addressof(self._packed.pointers)
+        sizes = [ctypes.c_uint(n) for n in (*launch.grid, *launch.block, launch.shared)]
+        self._kernel = ctypes.c_void_p(function), *sizes
+        self._in_stream = *self._kernel, ctypes.c_void_p(driver.stream), self._packed.pointers, None
         self._parameters = KernelParameters(
             function, launch.grid, launch.block, launch.shared, arguments, None, None, context
         )
+        self._told = ctypes.byref(self._parameters)
 
-    def start(self, bases: Sequence[int], stream: int) -> None:
-        """Start it in a stream; bases: the addresses of the memories."""
+    def start(self, bases: Sequence[int], stream: int | None = None) -> None:
+        """Start it, in a stream; bases: the addresses of the memories."""
         self._packed.place(bases)
-        code = self._driver.code("cuLaunchKernel", *self._dimensions, stream, self._packed.pointers, None)
+        told = self._in_stream if stream is None else (*self._kernel, stream, self._packed.pointers, None)
+        code = self._driver.launch_kernel(*told)
         if code:
             self._driver.check(code, self._what)
 
     def add(self, graph: int, after: Any, bases: Sequence[int]) -> int:
         """Make it a node of a graph, behind others; returns the node."""
         self._packed.place(bases)
-        parameters = ctypes.byref(self._parameters)
-        node = self._driver.got(ctypes.c_void_p, "cuGraphAddKernelNode", graph, after, len(after), parameters)
+        node = self._driver.got(ctypes.c_void_p, "cuGraphAddKernelNode", graph, after, len(after), self._told)
         return int(node.value)
 
     def change(self, ready: Any, node: int, bases: Sequence[int]) -> int:
         """Let a node of a graph have memories that lie elsewhere. Returns the driver's number of a failure, or 0."""
         self._packed.place(bases)
-        return self._driver.code("cuGraphExecKernelNodeSetParams", ready, node, ctypes.byref(self._parameters))
+        return self._driver.change_kernel(ready, node, self._told)
 
 
 class ProductStart:
@@ -92,8 +102,9 @@ class ProductStart:
     def _addresses(self, bases: Sequence[int]) -> list[int]:
         return [self._node.begin(slot, bases) for slot in range(len(self._node.places))]
 
-    def start(self, bases: Sequence[int], stream: int) -> None:
+    def start(self, bases: Sequence[int], stream: int | None = None) -> None:
         """As `KernelStart.start`, and so on."""
+        stream = self._driver.stream if stream is None else stream
         self._driver.start_product(self._product, self._addresses(bases), stream)
 
     def add(self, graph: int, after: Any, bases: Sequence[int]) -> int:

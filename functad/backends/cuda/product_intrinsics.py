@@ -13,7 +13,7 @@ from numba.cuda import cudadecl, cudaimpl
 
 from functad.backends.cpu.scalars.elementary_numba import from_numba, to_numba
 from functad.backends.cuda import product_words
-from functad.backends.cuda.intrinsics import _DTYPES, CudaArithmetic, Intrinsic, templates, types
+from functad.backends.cuda.intrinsics import _DTYPES, CudaArithmetic, Intrinsic, _Builder, templates, types
 from functad.backends.cuda.product_words import TERMS
 from functad.dtypes import kind_of
 
@@ -116,13 +116,13 @@ def _across(w: _WordWriter) -> ir.Value:
 
 
 def _add_products(w: _WordWriter) -> ir.Value:
-    dtype = _DTYPES[w.call.args[0].dtype]
-    sums, a, b = ([from_numba(w.builder, x, dtype) for x in w.elements(k)] for k in range(3))
-    columns, arithmetic = len(b) // TERMS, CudaArithmetic(w.builder)
+    dtype, builder = _DTYPES[w.call.args[0].dtype], _Builder(w.builder)
+    sums, a, b = ([from_numba(builder, x, dtype) for x in w.elements(k)] for k in range(3))
+    columns, arithmetic = len(b) // TERMS, CudaArithmetic(builder)
     for k in range(TERMS):
         for n, total in enumerate(sums):
             sums[n] = _fused(arithmetic, a[n // columns * TERMS + k], b[n % columns * TERMS + k], total)
-    return w.result([to_numba(w.context, w.builder, w.call.args[0].dtype, x) for x in sums])
+    return w.result([to_numba(w.context, builder, w.call.args[0].dtype, x) for x in sums])
 
 
 def _fused(k: Any, x: Any, y: Any, total: Any) -> Any:

@@ -92,11 +92,11 @@ def clocks(sizes: ProductSizes, tile: ProductTile) -> float:
     rounds = -(-sizes.terms // (tile.depth * tile.parts))
     terms, words = each * rounds * tile.depth, sizes.itemsize / 4
     per_result = words * (1 + machine_model.CUDA_SHARED_CLOCKS * (1 / tile.rows + 1 / tile.columns))
-    computing = terms * tile.height * tile.width / machine_model.CUDA_LANES * per_result
+    computing = terms * tile.height * tile.width / machine_model.CUDA_CORE_PRODUCTS * per_result
     loading = terms * (tile.height + tile.width) * sizes.itemsize / machine_model.CUDA_CACHE_BYTES
-    waiting = rounds * machine_model.CUDA_LATENCY
+    waiting = rounds * machine_model.CUDA_MEMORY_CLOCKS
     ending = (tile.groups + 1) * tile.height * tile.width / tile.threads * machine_model.CUDA_SHARED_CLOCKS
-    gathering = machine_model.CUDA_LAUNCH_CLOCKS if tile.parts > 1 else 0
+    gathering = machine_model.CUDA_GATHER_CLOCKS if tile.parts > 1 else 0
     return max(computing, loading) + waiting + each * ending + gathering
 
 

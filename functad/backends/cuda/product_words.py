@@ -29,7 +29,7 @@ def loads(array: Any, count: int, width: int, base: int, line: int, step: int, l
 def stores(
     shared: Any, width: int, to: int, step: int, values: tuple[Any, ...], at: int, at_step: int, end: int
 ) -> None:
-    """Put what was loaded into lines `step` elements apart; zeros, where `at`, which grows by `at_step`, is past the end."""
+    """Put what was loaded into lines `step` elements apart; zeros, where `at`, `at_step` a line, is past the end."""
     for k in range(len(values) // width):
         for x in range(width):
             value = values[k * width + x]

@@ -141,7 +141,7 @@ class Stretch:
         self.nodes = tape.nodes(self.bases)
         self.moves = [(s, place) for s, place in tape.places.items() if _is_moved(s, place, layout)]
         self.prepared = device.driver.prepare(name, self.nodes)
-        self._users = [[n for n, node in enumerate(self.nodes) if _uses(node, b)] for b in range(len(self.bases))]
+        self._users: dict[tuple[int, ...], list[int]] = {}  # of bases, by their numbers
         self._missed: OrderedDict[tuple[int, ...], None] = OrderedDict()
         self._lock = threading.Lock()  # the arguments of launches have one place
 
@@ -197,13 +197,19 @@ class Stretch:
         if many and len(self._graphs) < machine_model.CUDA_GRAPHS:
             return None
         graph = self._graphs.pop(nearest)
-        if self.prepared.change(graph, sorted(users[nearest]), bases):
+        if self.prepared.change(graph, users[nearest], bases):
             return graph
         self._device.driver.forget(graph)
         return None
 
-    def _users_of_changed(self, known: tuple[int, ...], bases: tuple[int, ...]) -> set[int]:
-        return {n for users, one, other in zip(self._users, known, bases) if one != other for n in users}
+    def _users_of_changed(self, known: tuple[int, ...], bases: tuple[int, ...]) -> list[int]:
+        """The launches that use memory which lies at other addresses."""
+        changed = tuple([number for number, one in enumerate(known) if one != bases[number]])
+        users = self._users.get(changed)
+        if users is None:
+            users = [n for n, node in enumerate(self.nodes) if any(base in changed for base, _ in node.places)]
+            self._users[changed] = users
+        return users
 
 
 def _is_moved(storage: Storage, place: Address, layout: CallLayout) -> bool:
@@ -211,10 +217,6 @@ def _is_moved(storage: Storage, place: Address, layout: CallLayout) -> bool:
     return not (
         base is _NOWHERE or storage in layout and layout[storage] == place or base.pointer is storage and not offset
     )
-
-
-def _uses(node: LaunchNode, base: int) -> bool:
-    return any(number == base for number, _ in node.places)
 
 
 def launches_of(items: Sequence[Instruction | ControlPlan]) -> int:

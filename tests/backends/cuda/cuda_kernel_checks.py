@@ -5,6 +5,7 @@ The interpreter is the reference.
 
 from __future__ import annotations
 
+import re
 from importlib.util import find_spec
 from typing import Any
 
@@ -17,6 +18,7 @@ import functad
 import functad.numpy as jnp
 from functad import lax
 from functad.backends.cuda.lowering import THREADS
+from functad.backends.cuda.product_tiles import tile_for
 from functad.dtypes import as_dtype
 
 
@@ -181,6 +183,65 @@ def check_products() -> None:
     run(together)
 
 
+def kernels_of(fun: Any, *args: Any) -> list[str]:
+    """The names of a function's kernels on CUDA."""
+    return re.findall(r"^def (\w+)", str(functad.jit(fun, backend="cuda").lower(*args).kernels), re.MULTILINE)
+
+
+def check_products_and_what_follows() -> None:
+    """What is computed of each result is the product's kernel; sums of products are one, with what follows."""
+    x, w, v = (numbers("float32", *s).astype(np.float32) for s in ((6, 9), (9, 8), (8, 5)))
+    b, rate = numbers("float32", 8).astype(np.float32), np.float32(0.1)
+
+    def layer(x: Any, w: Any, b: Any) -> Any:
+        y = x @ w + b
+        return jnp.where(y <= 0, 0, y), y <= 0
+
+    def recurrent(x: Any, w: Any, v: Any, h: Any) -> Any:
+        return jnp.tanh(x @ w + h @ v) * 2
+
+    def loss(w: Any, v: Any, x: Any) -> Any:
+        return (jnp.tanh(x @ w) @ v).sum()
+
+    def both(x: Any, w: Any) -> Any:
+        y = x @ w
+        return y, jnp.tanh(y)
+
+    def transposed(x: Any, w: Any) -> Any:
+        return jnp.tanh((x @ w).T)
+
+    def twice(x: Any, w: Any, b: Any) -> Any:
+        y = jnp.tanh(x @ w) + b
+        return (y.sum(0), y * 2)
+
+    h = numbers("float32", 6, 5).astype(np.float32)
+    stack = numbers("float32", 3, 6, 9).astype(np.float32)
+    cases: list[tuple[Any, tuple[Any, ...], int]] = [
+        (layer, (x, w, b), 1), (recurrent, (x, w, v.T, h), 1), (both, (x, w), 1), (transposed, (x, w), 1),
+        (layer, (stack, w, b), 1), (lambda x, w, y: y - rate * (x @ w), (x, w, x[:, :8]), 2),
+        (lambda x, w: jnp.tanh(x @ w) + x[:, :8], (x, w), 1), (twice, (x, w, b), 2),
+    ]  # fmt: skip
+    with changed({"LARGEST_SMALL_PRODUCT": 0}):
+        for fun, args, count in cases:
+            agree(fun, *args)
+            names = kernels_of(fun, *args)
+            assert len(names) == count, names
+        agree(functad.grad(loss, (0, 1)), w, v, x)
+
+
+def check_products_in_parts() -> None:
+    """Terms that many blocks sum, and another kernel adds up, with what follows; terms that fill no round."""
+    x, w, b = (numbers("float32", *s).astype(np.float32) for s in ((3, 37), (37, 5), (5,)))
+    costs = {"CUDA_GATHER_CLOCKS": -1e9, "LARGEST_SMALL_PRODUCT": 0}
+    tile_for.cache_clear()
+    with changed(costs):
+        fun = functad.jit(lambda x, w, b: jnp.tanh(x @ w + b), backend="cuda")
+        agree(lambda x, w, b: jnp.tanh(x @ w + b), x, w, b)
+        agree(lambda x, w: x @ w, np.stack([x, x + 1]), w + 1j)
+        assert "_parts(a, b, parts)" in str(fun.lower(x, w, b).kernels)
+    tile_for.cache_clear()
+
+
 def check_rows_by_block() -> None:
     """Softmax, its gradient and layer norm are one kernel each; what does not lie in rows apart is not joined."""
     x = numbers("float32", 4, 3 * THREADS).astype(np.float32)
@@ -199,6 +260,15 @@ def check_rows_by_block() -> None:
             lowered = functad.jit(fun, backend="cuda").lower(*args)
             assert len(lowered._lowered.generated.instructions) == 1, lowered.kernels
             agree(fun, *args)
+        labels = np.array([[2], [0], [1], [-1]])
+        for length in (12, 3):
+            loss = functad.value_and_grad(
+                lambda x, at: (jnp.log(jnp.exp(x).sum(1)) - jnp.take_along_axis(x, at, 1)[:, 0]).mean()
+            )
+            lowered = functad.jit(loss, backend="cuda").lower(x[:, :length], labels)
+            assert [i.n for i in lowered._lowered.generated.instructions][1:] == [1], lowered.kernels  # the mean
+            agree(loss, x[:, :length], labels)
+        agree(lambda x: (softmax(x).sum(), (softmax(x) * x.max(1)[0]).max(), softmax(x) + x.sum()), x)
         for fun, args in (
             (lambda x: softmax(x)[::-1] + x.sum(1, keepdims=True), (x,)),  # reads other rows
             (lambda x: (x - x.max(1, keepdims=True)).sum(0), (x,)),  # sums over all rows

@@ -38,7 +38,6 @@ def test_kernels_take_what_is_packed_for_them(tmp_path: Path, monkeypatch: pytes
             (launch,) = launches_of(executable(lambda x, y: [x * y - x], X, X), device_of(FakeCuda()))
         text = compiler.ptx(launch.kernel.function, launch.types, (9, 0), launch.kernel.fused)
         assert ("mul.rn.f32" in text) is not fused  # what has no .rn may be added by the assembler
-    assert "fma.rn.f32" in compiler.ptx(launches[1].kernel.function, launches[1].types, (9, 0), False)  # a product
     monkeypatch.setattr(compiler, "ptx", None)  # it is on the disk
     assert [compiler.machine_code(launch, (9, 0))[1] for launch in launches]
 
@@ -52,6 +51,29 @@ def test_four_elements_are_one_load_and_one_store(dtype: str, nbytes: int) -> No
     for way in ("ld", "st"):
         kinds = re.findall(rf"{way}\.global(?:\.v(\d))?\.[a-z](\d+)", text)
         assert kinds and {int(count or 1) * int(bits) // 8 for count, bits in kinds} == {nbytes}, kinds
+
+
+def test_a_layer_keeps_its_sums_in_registers() -> None:
+    """Four elements come with each load; products are added unrounded, but what follows is not."""
+    compiler = compiler_with_nvvm()
+    layer = executable(
+        lambda x, w, b: [jnp.tanh(x @ w + b) * b + b], Aval((100, 784), F32), Aval((784, 128), F32), Aval((128,), F32)
+    )
+    (launch,) = launches_of(layer, fake_device())
+    assert launch.grid[0] >= 100  # blocks, so that all multiprocessors have something to do
+    text = compiler.ptx(launch.kernel.function, launch.types, (9, 0), launch.kernel.fused)
+    assert ".local" not in text and {"ld.global.v4.f32", "ld.shared.v4.f32"} <= set(text.split())
+    assert text.count("fma.rn.f32") > 16 and "mul.rn.f32" in text and not launch.kernel.fused
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex64"])
+def test_products_of_all_dtypes_compile(dtype: str) -> None:
+    compiler = compiler_with_nvvm()
+    avals = [Aval(shape, np.dtype(dtype)) for shape in ((9, 2000), (2000, 5))]
+    launches = launches_of(executable(lambda x, y: [x @ y], *avals), fake_device())
+    assert [launch.kernel.name for launch in launches] == ["product_c_parts", "product_c"]
+    for launch in launches:
+        assert ".entry" in compiler.ptx(launch.kernel.function, launch.types, (9, 0))
 
 
 def test_what_many_blocks_carry_compiles() -> None:

@@ -18,7 +18,7 @@ import llvmlite.binding as llvm
 from functad.backends.cpu.compile.loader import PREFIX
 from functad.backends.cpu.compile.target import emitted, run_passes, target_machine
 
-_Operand = str  # as it stands in LLVM's text: a number, or the name of a value
+_ValueText = str  # as it stands in LLVM's text: a number, or the name of a value
 
 
 def compile_words(source: str, names: Mapping[str, Any], exports: Iterable[str]) -> bytes:
@@ -44,7 +44,7 @@ def compile_words(source: str, names: Mapping[str, Any], exports: Iterable[str])
     return emitted(machine, parsed)
 
 
-class _Block:
+class _BasicBlock:
     """Instructions that run one after the other; the last one says where it goes on."""
 
     def __init__(self, label: str) -> None:
@@ -63,11 +63,11 @@ class _Translation:
         self, node: ast.FunctionDef, results: Mapping[str, str], names: Mapping[str, Any], declared: set[str]
     ) -> None:
         self.node, self.results, self.names, self.declared = node, results, names, declared
-        self.blocks: list[_Block] = []
+        self.blocks: list[_BasicBlock] = []
         self.count = 0  # of values
         self.entry = self.block()
         self.here = self.block()
-        self.variables: dict[str, _Operand] = {}
+        self.variables: dict[str, _ValueText] = {}
 
     def text(self, exported: bool) -> str:
         """The function in LLVM's text."""
@@ -84,16 +84,16 @@ class _Translation:
             lines += [f"{block.label}:", *block.lines]
         return "\n".join([*lines, "}"])
 
-    def head(self, exported: bool, parameters: Sequence[_Operand]) -> str:
+    def head(self, exported: bool, parameters: Sequence[_ValueText]) -> str:
         result = self.results[self.node.name]
         linkage = "" if exported else "internal "
         return f"define {linkage}{result} @{PREFIX}{self.node.name}({', '.join(f'i64 {p}' for p in parameters)})"
 
     # --- instructions ------------------------------------------------------------------------------------
 
-    def block(self) -> _Block:
+    def block(self) -> _BasicBlock:
         """A block behind all others."""
-        made = _Block(f"b{len(self.blocks)}")
+        made = _BasicBlock(f"b{len(self.blocks)}")
         self.blocks.append(made)
         return made
 
@@ -105,29 +105,29 @@ class _Translation:
         self.do(instruction)
         self.here.is_terminated = True
 
-    def make(self, instruction: str) -> _Operand:
+    def make(self, instruction: str) -> _ValueText:
         """The value of an instruction."""
         name = self.new()
         self.do(f"{name} = {instruction}")
         return name
 
-    def new(self) -> _Operand:
+    def new(self) -> _ValueText:
         self.count += 1
         return f"%v.{self.count}"
 
-    def pointer(self, address: _Operand) -> _Operand:
+    def pointer(self, address: _ValueText) -> _ValueText:
         return self.make(f"inttoptr i64 {address} to ptr")
 
-    def place(self, address: _Operand, index: _Operand) -> _Operand:
+    def place(self, address: _ValueText, index: _ValueText) -> _ValueText:
         return self.make(f"getelementptr i64, ptr {self.pointer(address)}, i64 {index}")
 
-    def variable(self, name: str) -> _Operand:
+    def variable(self, name: str) -> _ValueText:
         if name not in self.variables:
             self.variables[name] = f"%{name}.place"
             self.entry.lines.append(f"{self.variables[name]} = alloca i64")
         return self.variables[name]
 
-    def set(self, name: str, value: _Operand) -> None:
+    def set(self, name: str, value: _ValueText) -> None:
         self.do(f"store i64 {value}, ptr {self.variable(name)}")
 
     # --- statements --------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ class _Translation:
         old = self.word(statement.target)
         self.assign(statement.target, self.binary(statement.op, old, self.word(statement.value)))
 
-    def assign(self, target: ast.expr, value: _Operand) -> None:
+    def assign(self, target: ast.expr, value: _ValueText) -> None:
         if isinstance(target, ast.Subscript):
             self.do(f"store i64 {value}, ptr {self.place(self.word(target.value), self.word(target.slice))}")
         else:
@@ -168,10 +168,10 @@ class _Translation:
                 self.go(after)
         self.here = after
 
-    def go(self, block: _Block) -> None:
+    def go(self, block: _BasicBlock) -> None:
         self.end(f"br label %{block.label}")
 
-    def branch(self, test: _Operand, then: _Block, otherwise: _Block) -> None:
+    def branch(self, test: _ValueText, then: _BasicBlock, otherwise: _BasicBlock) -> None:
         self.end(f"br i1 {test}, label %{then.label}, label %{otherwise.label}")
 
     def do_While(self, statement: ast.While) -> None:
@@ -190,7 +190,7 @@ class _Translation:
 
         self.loop(lambda: self.make(f"icmp slt i64 {self.make(f'load i64, ptr {counter}')}, {end}"), body)
 
-    def loop(self, test: Callable[[], _Operand], body: Callable[[], None]) -> None:
+    def loop(self, test: Callable[[], _ValueText], body: Callable[[], None]) -> None:
         head, inside, after = (self.block() for _ in range(3))
         self.go(head)
         self.here = head
@@ -202,14 +202,14 @@ class _Translation:
 
     # --- expressions -------------------------------------------------------------------------------------
 
-    def truth(self, test: ast.expr) -> _Operand:
+    def truth(self, test: ast.expr) -> _ValueText:
         if isinstance(test, ast.BoolOp):
             return self.both_or_either(test)
         assert isinstance(test, ast.Compare)
         left, right = self.word(test.left), self.word(test.comparators[0])
         return self.make(f"icmp {_COMPARISONS[type(test.ops[0])]} i64 {left}, {right}")
 
-    def both_or_either(self, test: ast.BoolOp) -> _Operand:
+    def both_or_either(self, test: ast.BoolOp) -> _ValueText:
         # As in Python, an operand is only looked at when those before it leave the answer open.
         left = self.truth(test.values[0])
         for operand in test.values[1:]:
@@ -224,46 +224,46 @@ class _Translation:
             left = self.make(f"phi i1 [{left}, %{before.label}], [{right}, %{end_of_more.label}]")
         return left
 
-    def word(self, node: ast.expr) -> _Operand:
-        found: _Operand = getattr(self, "word_" + type(node).__name__)(node)
+    def word(self, node: ast.expr) -> _ValueText:
+        found: _ValueText = getattr(self, "word_" + type(node).__name__)(node)
         return found
 
-    def word_Constant(self, node: ast.Constant) -> _Operand:
+    def word_Constant(self, node: ast.Constant) -> _ValueText:
         assert isinstance(node.value, int)
         return str(node.value)
 
-    def word_UnaryOp(self, node: ast.UnaryOp) -> _Operand:
+    def word_UnaryOp(self, node: ast.UnaryOp) -> _ValueText:
         assert isinstance(node.op, ast.USub)
         return self.make(f"sub i64 0, {self.word(node.operand)}")
 
-    def word_Name(self, node: ast.Name) -> _Operand:
+    def word_Name(self, node: ast.Name) -> _ValueText:
         if node.id in self.variables:
             return self.make(f"load i64, ptr {self.variables[node.id]}")
         return str(self.names[node.id])
 
-    def word_Attribute(self, node: ast.Attribute) -> _Operand:
+    def word_Attribute(self, node: ast.Attribute) -> _ValueText:
         assert isinstance(node.value, ast.Name)
         return str(getattr(self.names[node.value.id], node.attr))
 
-    def word_BinOp(self, node: ast.BinOp) -> _Operand:
+    def word_BinOp(self, node: ast.BinOp) -> _ValueText:
         return self.binary(node.op, self.word(node.left), self.word(node.right))
 
-    def binary(self, operator: ast.operator, left: _Operand, right: _Operand) -> _Operand:
+    def binary(self, operator: ast.operator, left: _ValueText, right: _ValueText) -> _ValueText:
         return self.make(f"{_OPERATORS[type(operator)]} i64 {left}, {right}")
 
-    def word_IfExp(self, node: ast.IfExp) -> _Operand:
+    def word_IfExp(self, node: ast.IfExp) -> _ValueText:
         return self.select(self.truth(node.test), self.word(node.body), self.word(node.orelse))
 
-    def select(self, test: _Operand, then: _Operand, otherwise: _Operand) -> _Operand:
+    def select(self, test: _ValueText, then: _ValueText, otherwise: _ValueText) -> _ValueText:
         return self.make(f"select i1 {test}, i64 {then}, i64 {otherwise}")
 
-    def word_Subscript(self, node: ast.Subscript) -> _Operand:
+    def word_Subscript(self, node: ast.Subscript) -> _ValueText:
         return self.make(f"load i64, ptr {self.place(self.word(node.value), self.word(node.slice))}")
 
-    def word_Call(self, node: ast.Call) -> _Operand:
+    def word_Call(self, node: ast.Call) -> _ValueText:
         return self.call(node)
 
-    def call(self, node: ast.Call) -> _Operand:
+    def call(self, node: ast.Call) -> _ValueText:
         """The result of a call; an empty text if it has none."""
         assert isinstance(node.func, ast.Name)
         name = node.func.id
@@ -272,10 +272,10 @@ class _Translation:
             return self.call_c(*C_FUNCTIONS[name], words)
         if name in self.results:
             return self.called(self.results[name], f"@{PREFIX}{name}", [f"i64 {word}" for word in words])
-        found: _Operand = INTRINSICS[name](self, *words)
+        found: _ValueText = INTRINSICS[name](self, *words)
         return found
 
-    def call_c(self, result: str, parameters: str, words: Sequence[_Operand]) -> _Operand:
+    def call_c(self, result: str, parameters: str, words: Sequence[_ValueText]) -> _ValueText:
         """Call the C function at address `words[0]`; the letters are explained at `C_FUNCTIONS`."""
         function = self.pointer(words[0])
         arguments = []
@@ -289,7 +289,7 @@ class _Translation:
         value = self.called(_C_TYPES[result], function, arguments)
         return self.make(f"sext i32 {value} to i64") if result == "i" else value
 
-    def called(self, result: str, function: _Operand, arguments: Sequence[str]) -> _Operand:
+    def called(self, result: str, function: _ValueText, arguments: Sequence[str]) -> _ValueText:
         instruction = f"call {result} {function}({', '.join(arguments)})"
         if result != "void":
             return self.make(instruction)
@@ -309,31 +309,33 @@ _OPERATORS = {
 _COMPARISONS = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "slt", ast.LtE: "sle", ast.Gt: "sgt", ast.GtE: "sge"}
 
 
-def _minimum(t: _Translation, x: _Operand, y: _Operand) -> _Operand:
+def _minimum(t: _Translation, x: _ValueText, y: _ValueText) -> _ValueText:
     return t.select(t.make(f"icmp slt i64 {x}, {y}"), x, y)
 
 
-def _maximum(t: _Translation, x: _Operand, y: _Operand) -> _Operand:
+def _maximum(t: _Translation, x: _ValueText, y: _ValueText) -> _ValueText:
     return t.select(t.make(f"icmp sgt i64 {x}, {y}"), x, y)
 
 
-def _load(t: _Translation, address: _Operand, index: _Operand) -> _Operand:
+def _load(t: _Translation, address: _ValueText, index: _ValueText) -> _ValueText:
     return t.make(f"load atomic i64, ptr {t.place(address, index)} seq_cst, align 8")
 
 
-def _store(t: _Translation, address: _Operand, index: _Operand, value: _Operand) -> None:
+def _store(t: _Translation, address: _ValueText, index: _ValueText, value: _ValueText) -> None:
     t.do(f"store atomic i64 {value}, ptr {t.place(address, index)} release, align 8")
 
 
-def _publish(t: _Translation, address: _Operand, index: _Operand, value: _Operand) -> None:
+def _publish(t: _Translation, address: _ValueText, index: _ValueText, value: _ValueText) -> None:
     t.do(f"store atomic i64 {value}, ptr {t.place(address, index)} seq_cst, align 8")
 
 
-def _add(t: _Translation, address: _Operand, index: _Operand, value: _Operand) -> None:
+def _add(t: _Translation, address: _ValueText, index: _ValueText, value: _ValueText) -> None:
     t.make(f"atomicrmw add ptr {t.place(address, index)}, i64 {value} seq_cst")
 
 
-def _claim(t: _Translation, address: _Operand, index: _Operand, expected: _Operand, new: _Operand) -> _Operand:
+def _claim(
+    t: _Translation, address: _ValueText, index: _ValueText, expected: _ValueText, new: _ValueText
+) -> _ValueText:
     place = t.place(address, index)
     result = t.make(f"cmpxchg ptr {place}, i64 {expected}, i64 {new} seq_cst seq_cst")
     return t.make(f"zext i1 {t.make(f'extractvalue {{i64, i1}} {result}, 1')} to i64")
@@ -351,27 +353,27 @@ def _pause(t: _Translation) -> None:
         t.do("fence seq_cst")
 
 
-def _flags(t: _Translation, address: _Operand) -> _Operand:
+def _flags(t: _Translation, address: _ValueText) -> _ValueText:
     return t.make(f"sext i32 {t.make(f'load i32, ptr {t.pointer(address)}')} to i64")
 
 
-def _byte(t: _Translation, address: _Operand) -> _Operand:
+def _byte(t: _Translation, address: _ValueText) -> _ValueText:
     return t.make(f"zext i8 {t.make(f'load i8, ptr {t.pointer(address)}')} to i64")
 
 
-def _float_bits(t: _Translation, address: _Operand) -> _Operand:
+def _float_bits(t: _Translation, address: _ValueText) -> _ValueText:
     single = t.make(f"fptrunc double {t.make(f'load double, ptr {t.pointer(address)}')} to float")
     return t.make(f"zext i32 {t.make(f'bitcast float {single} to i32')} to i64")
 
 
-def _room(t: _Translation, size: _Operand) -> _Operand:
+def _room(t: _Translation, size: _ValueText) -> _ValueText:
     place = t.new()
     t.entry.lines.append(f"{place} = alloca i64, i64 {size}")
     return t.make(f"ptrtoint ptr {place} to i64")
 
 
 def _product(scalar: str) -> Callable[..., None]:
-    def build(t: _Translation, result: _Operand, x: _Operand, y: _Operand) -> None:
+    def build(t: _Translation, result: _ValueText, x: _ValueText, y: _ValueText) -> None:
         places = [t.pointer(address) for address in (result, x, y)]
         factors = [t.make(f"load {scalar}, ptr {place}") for place in places[1:]]
         t.do(f"store {scalar} {t.make(f'fmul {scalar} {factors[0]}, {factors[1]}')}, ptr {places[0]}")
@@ -380,7 +382,7 @@ def _product(scalar: str) -> Callable[..., None]:
 
 
 def _complex_product(scalar: str) -> Callable[..., None]:
-    def build(t: _Translation, result: _Operand, x: _Operand, y: _Operand) -> None:
+    def build(t: _Translation, result: _ValueText, x: _ValueText, y: _ValueText) -> None:
         places = [t.pointer(address) for address in (result, x, y)]
         parts = [[t.make(f"getelementptr {scalar}, ptr {place}, i32 {i}") for i in (0, 1)] for place in places]
         (x_real, x_imag), (y_real, y_imag) = (
