@@ -26,6 +26,7 @@ from functad.backends.cuda.cublas import takes
 from functad.backends.cuda.emit import TICKETS, CudaKernel, emit, emit_rows
 from functad.backends.cuda.epilogues import JoinedProduct, joined_products
 from functad.backends.cuda.owned_rows import emit_owned_rows
+from functad.backends.cuda.points import joined_points
 from functad.backends.cuda.product_kernels import emit_product, sizes_of
 from functad.backends.cuda.product_tiles import taken_by_library, tile_for
 from functad.backends.cuda.rows import joined_rows
@@ -109,7 +110,8 @@ class _CudaWriter:
     def _others(self, steps: Sequence[Step]) -> list[Instruction | ControlPlan]:
         """The calls of steps without matrix products."""
         found: list[Instruction | ControlPlan] = []
-        for step in joined_rows(joined_convolutions(steps, self._touched), self.threads):
+        steps = joined_convolutions(joined_points(steps, self._touched), self._touched)
+        for step in joined_rows(steps, self.threads):
             if isinstance(step, list):
                 found.append(self._rows(step))
             elif isinstance(step, NestStep):

@@ -108,6 +108,28 @@ def check_what_follows_a_convolution() -> None:
                 assert str(functad.jit(fun, backend="cuda").lower(x, w, bias).kernels).count("\ndef ") == 1
 
 
+def check_what_follows_pooling() -> None:
+    """Each element looks for its window's selected one, in one kernel with the mask of an activation before it."""
+    x = numbers("float32", 2, 4, 6, 3).astype(np.float32)
+    x[0, 0, 0, :] = np.nan
+    x[1, :2, :2] = 0.5
+    padding = ((0, 0), (0, 0), (0, 0), (0, 0))
+
+    def pooled(x: Any, sizes: tuple[int, ...], chosen: Any = lax.max) -> Any:
+        start = -jnp.inf if chosen is lax.max else jnp.inf
+        return lax.reduce_window(jnp.maximum(x, -1), start, chosen, sizes, sizes, padding)
+
+    for sizes in ((1, 2, 2, 1), (1, 1, 3, 3), (1, 4, 1, 1)):
+        for chosen in (lax.max, lax.min):
+            agree(functad.grad(lambda x, s=sizes, c=chosen: (pooled(x, s, c) * 2).sum()), x)
+    half = x.astype(np.float16)
+    agree(functad.grad(lambda x: (pooled(x, (1, 2, 2, 1)) * 2).sum()), half)
+    kernels = str(functad.jit(functad.grad(lambda x: pooled(x, (1, 2, 2, 1)).sum()), backend="cuda").lower(x).kernels)
+    assert "def select_and_scatter" in kernels and "k0 < 2" in kernels, kernels
+    with changed({"CUDA_WINDOW_GATHERED": 0}):
+        agree(functad.grad(lambda x: (pooled(x, (1, 2, 2, 1)) * 2).sum()), x)
+
+
 def check_convolutions_of_integers() -> None:
     together = Together()
     x, w = (numbers("int8", *shape) for shape in ((2, 3, 4, 4), (2, 3, 2, 2)))
