@@ -42,6 +42,13 @@ CUDA_DIRECT_OUTPUTS = 8
 CUDA_TILE_SIDES = ((8, 8), (8, 4), (4, 8), (4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (4, 1), (1, 1))
 """places and outputs of a convolution of which a thread keeps the sums in registers: the choice. Chosen."""
 
+CUDA_JOINED_NESTS = 4
+"""nests after a convolution that its kernel takes in, at most. Chosen: each needs registers."""
+
+CUDA_WINDOW_GATHERED = 16
+"""elements of a window up to which each of them looks at all for the one that was selected. Chosen: they are in a cache,
+and what follows at each element is the same kernel."""
+
 CUDA_TILE_MOVE = 12
 """instructions with which a thread finds an element of a convolution and puts it into shared memory. Chosen:
 counted."""

@@ -36,7 +36,7 @@ def emit_product(
     is_kept: whether the sum is written to `c`. vocabulary: names that nests' own are kept apart from.
     """
     own = {*vocabulary, *_operands(products), *_OWN_NAMES}
-    return _ProductText(products, tile, _Ending(products[0], nests, is_kept, own)).kernel()
+    return _ProductText(products, tile, Ending(products[0], nests, is_kept, own)).kernel()
 
 
 def sizes_of(products: Sequence[GemmStep]) -> ProductSizes:
@@ -84,7 +84,7 @@ def _layout(buffer: Buffer, along: bool, row: int, offset: int, batch: int, size
     return OperandLayout(along, row, offset, batch, size, terms, width)
 
 
-class _Ending:
+class Ending:
     """What becomes of the sum of a result's terms: the product, and what nests compute of it."""
 
     def __init__(self, step: GemmStep, nests: Sequence[Nest], is_kept: bool, vocabulary: Set[str]) -> None:
@@ -205,7 +205,7 @@ class _Side:
 class _ProductText:
     """Writes the kernel of a sum of products."""
 
-    def __init__(self, products: Sequence[GemmStep], tile: ProductTile, ending: _Ending) -> None:
+    def __init__(self, products: Sequence[GemmStep], tile: ProductTile, ending: Ending) -> None:
         self.products, self.step, self.tile, self.ending = products, products[0], tile, ending
         self.text = KernelText()
         step, self.operands = self.step, _operands(products)
