@@ -42,6 +42,13 @@ CUDA_DIRECT_OUTPUTS = 8
 CUDA_TILE_SIDES = ((8, 8), (8, 4), (4, 8), (4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (4, 1), (1, 1))
 """places and outputs of a convolution of which a thread keeps the sums in registers: the choice. Chosen."""
 
+CUDA_JOINED_NESTS = 4
+"""nests after a convolution that its kernel takes in, at most. Chosen: each needs registers."""
+
+CUDA_WINDOW_GATHERED = 16
+"""elements of a window up to which each of them looks at all for the one that was selected. Chosen: they are in a cache,
+and what follows at each element is the same kernel."""
+
 CUDA_TILE_MOVE = 12
 """instructions with which a thread finds an element of a convolution and puts it into shared memory. Chosen:
 counted."""
@@ -211,9 +218,9 @@ CUDA_SHARED_CLOCKS = 2
 """clocks in which a thread of each warp gets its operand from shared memory, where it adds a product in one. Compared
 on no GPU yet."""
 
-CUDA_GATHER_CLOCKS = 4000
-"""clocks that one more kernel takes, which gathers what the parts of a product have come to. Compared on no GPU yet:
-2 µs."""
+CUDA_GATHER_CLOCKS = 2500
+"""clocks in which the last block of a tile of a product learns that all parts are there, and adds them up. Compared on no
+GPU yet."""
 
 CUDA_STAGED_WORDS = 48
 """words of 32 bits that a thread has asked for ahead. Bound: registers."""
@@ -226,6 +233,13 @@ CUDA_OWN_TERMS = 1 << 24
 
 CUDA_SUMMED_PRODUCTS = 4
 """matrix products at most whose sum is one kernel. Bound: its text is as many times as long."""
+
+CUDA_JOINED_POINTS = 1 << 18
+"""points up to which reductions over the same loops are one kernel. Compared on no GPU yet: what takes longer than a
+launch gains nothing."""
+
+CUDA_JOINED_REDUCTIONS = 8
+"""results that are gathered at a time at most, where reductions are joined. Bound."""
 
 CUDA_WAITED_STEPS = 32
 """steps at most after which a product is computed later, with another one that adds to it. Bound."""

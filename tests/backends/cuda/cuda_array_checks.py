@@ -400,6 +400,9 @@ def check_memory_runs_out() -> None:
     message = raised(TooLargeError, lambda: jnp.broadcast_to(held, (rows, 1 << 23)))
     assert "cuda:0 has no memory left" in message and f"float32[{rows},8388608]" in message
     assert "1 × float32[8388608], put there" in message, message
+    # A constant is made where it shall lie, so the host needs no room for it.
+    message = raised(TooLargeError, lambda: jnp.zeros((rows, 1 << 50), device=gpu()))
+    assert f"float32[{rows},{1 << 50}]" in message
 
 
 def check_training() -> None:
