@@ -240,7 +240,7 @@ CUDA_MOST_PARTS = 32
 CUDA_RESULTS_AT_ONCE = 4
 """results of a product of which a thread loads all that follows needs before it goes on. Bound: registers, and text."""
 
-CUDA_LIBRARY_CLOCKS = 7000
+CUDA_LIBRARY_CLOCKS = 9000
 """clocks that a product of cuBLAS takes beyond those of another kernel, however small. Compared on an H200,
 27 November 2026: it takes 4 to 9 µs, functad's own kernel from 1.7 µs on."""
 

@@ -102,7 +102,7 @@ def test_cublas_is_recorded_and_may_be_done_without(blas: str, monkeypatch: pyte
     with functad.config.context(cuda_products="functad"):
         own = executable(product, square, square)
     assert [launch.kernel.name for launch in launches_of(own, device)] == ["product_c_sin_d"]
-    monkeypatch.setattr("functad.machine_model.CUDA_LIBRARY_CLOCKS", 7000)
+    monkeypatch.setattr("functad.machine_model.CUDA_LIBRARY_CLOCKS", 9000)
     assert len(launches_of(executable(product, square, square), device)) == 1
     assert "cuda_products" in JIT_OPTIONS
 
