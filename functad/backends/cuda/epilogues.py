@@ -43,7 +43,7 @@ def joined_products(
     """
     between: list[Step] = []
     gathered = _gathered(steps, is_own)
-    own = {s: count for s, count in touched_by(steps).items() if s.kind == "arena" and s not in outside}
+    own = {s: count for s, count in touched_by(steps).items() if s not in outside}
     k = 0
     while k < len(gathered):
         step = gathered[k]
@@ -54,7 +54,7 @@ def joined_products(
         if between:
             yield between
             between = []
-        joined = _joined(step, gathered[k:], own)
+        joined = joined_with(step, gathered[k:], own)
         if len(step) == 1 and not is_own(step[0], len(joined.nests)):
             joined = JoinedProduct(step, [], True, False)
         k += len(joined.nests)
@@ -108,10 +108,13 @@ def _may_wait(products: Sequence[GemmStep], after: Sequence[Step]) -> bool:
     return plain and products[0].c.storage not in touched and written.isdisjoint(used)
 
 
-def _joined(
-    products: list[GemmStep], after: Sequence[Step | list[GemmStep]], own: Mapping[Storage, int]
+def joined_with(
+    products: list[GemmStep], after: Sequence[Step | list[GemmStep]], touched: Mapping[Storage, int]
 ) -> JoinedProduct:
-    """Products with what they take in; own: memory of these steps alone, and how many places use it."""
+    """Products, of one sum, with the nests after them that they take in.
+
+    touched: how many places use each piece of memory that is nobody else's.
+    """
     group = _ResultGroup(products)
     for step in after:
         if not isinstance(step, NestStep) or not group.takes(step):
@@ -119,7 +122,8 @@ def _joined(
     storage = products[0].c.storage
     first = next((nest for nest in group.nests if _reads_or_writes(nest.nest, storage)), None)
     overwritten = first is not None and any(store.buffer.storage is storage for store in first.nest.stores)
-    is_private = touched_by([*products, *group.nests])[storage.memory] == own.get(storage.memory)
+    users = touched_by([*products, *group.nests])[storage.memory]
+    is_private = storage.kind == "arena" and users == touched.get(storage.memory)
     return JoinedProduct(products, group.nests, not (group.nests and (overwritten or is_private)))
 
 

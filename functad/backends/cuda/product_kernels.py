@@ -41,7 +41,7 @@ def emit_product(
     is_kept: whether the sum is written to `c`. vocabulary: names that nests' own are kept apart from.
     """
     own = {*vocabulary, *_operands(products), *_OWN_NAMES}
-    return _ProductText(products, tile, _Ending(products[0], nests, is_kept, own)).kernel()
+    return _ProductText(products, tile, Ending(products[0], nests, is_kept, own)).kernel()
 
 
 def sizes_of(products: Sequence[GemmStep]) -> ProductSizes:
@@ -89,12 +89,12 @@ def _layout(buffer: Buffer, along: bool, row: int, offset: int, batch: int, size
     return OperandLayout(along, row, offset, batch, size, terms, width)
 
 
-class _Ending:
+class Ending:
     """What becomes of the sum of a result's terms: the product, and what nests compute of it."""
 
     def __init__(self, step: GemmStep, nests: Sequence[Nest], is_kept: bool, vocabulary: Set[str]) -> None:
         self.step, self.nests, self.is_kept, self.vocabulary = step, nests, is_kept, vocabulary
-        names = {*vocabulary}
+        names = {"c", *vocabulary}
         self.given: dict[Storage, Parameter] = {}
         if is_kept or step.beta:
             self.given[step.c.storage] = ("c", step.c, "rw" if step.beta else "w")
@@ -110,10 +110,17 @@ class _Ending:
     def parameters(self) -> list[Parameter]:
         return list(self.given.values())
 
-    def lines(self, text: KernelText, points: Sequence[str], inside: Sequence[str]) -> None:
+    def lines(
+        self,
+        text: KernelText,
+        around: Set[str] = frozenset(),
+        points: Sequence[str] = ("",),
+        inside: Sequence[str] = ("",),
+    ) -> None:
         """What is done of some results at a time, all that is loaded first.
 
-        points: behind the names of each one's row, column and sum. inside: the conditions under which there is one.
+        around: names of the text around. points: behind the names of each one's row, column and sum. inside: the
+        conditions under which there is one.
         """
         step = self.step
         apart = step.batch > 1 and step.c_batch != step.m * step.ldc
@@ -133,7 +140,7 @@ class _Ending:
             with text.block(*([f"if {test}:"] if test else [])):
                 text.line(f"c[{place}] = value{x}")
         known, names = {step.c.storage: "value"}, {name for name, _, _ in self.given.values()}
-        taken: set[str] = set()
+        taken = {*around, *(f"{name}{x}" for x in points for name in _OF_RESULTS)}
         for nest in self.nests:
             loads, stores = _at_points(nest, known, points)
             lines = [point_of(loads, self.given).rstrip("\n")]
@@ -239,7 +246,7 @@ class _Side:
 class _ProductText:
     """Writes the kernel of a sum of products."""
 
-    def __init__(self, products: Sequence[GemmStep], tile: ProductTile, ending: _Ending) -> None:
+    def __init__(self, products: Sequence[GemmStep], tile: ProductTile, ending: Ending) -> None:
         self.products, self.step, self.tile, self.ending = products, products[0], tile, ending
         self.text = KernelText()
         step, self.operands = self.step, _operands(products)
@@ -327,7 +334,7 @@ class _ProductText:
                 sums = [total(place, k * size) for k in range(tile.groups)]
                 text.line(f"value{x} = {' + '.join(f'shared[{at}]' for at in sums)}")
             if tile.parts == 1:
-                self.ending.lines(text, points, inside)
+                self.ending.lines(text, _OWN_NAMES, points, inside)
             for x, test in zip(points, inside) if tile.parts > 1 else ():
                 with text.block(*([f"if {test}:"] if test else [])):
                     place = f"part * {step.batch * step.m * step.n} + {ROW}{x} * {step.n} + {COLUMN}{x}"
@@ -385,13 +392,14 @@ class _ProductText:
                     text.line(f"place{x} = {ROW}{x} * {step.n} + {COLUMN}{x}", f"value{x} = parts[place{x}]")
                 with text.loop("at", 1, parts):
                     text.line(*[f"value{x} = value{x} + parts[at * {results} + place{x}]" for x in points])
-                self.ending.lines(text, points, inside)
+                self.ending.lines(text, _OWN_NAMES, points, inside)
 
 
+_OF_RESULTS = ("value", "start", "inside", "place", "q", "row", ROW, COLUMN)
 _OWN_NAMES = frozenset(
     ("shared", "thread", "group", "down", "beside", "block", "first_row", "first_column", "part", "parts", "matrix",
      "begin", "end", "first", "within", "point", "sums", "tickets", "is_last", "at", "c",
-     *(f"{name}{x}" for name in ("value", "start", "inside", "place", "q", "row", ROW, COLUMN)
+     *(f"{name}{x}" for name in _OF_RESULTS
        for x in ("", *(f"_p{k}" for k in range(16)))), *(f"{side}_{what}" for side in "ab"
      for what in ("line", "inner", "to", "from", "ahead")))
 )  # fmt: skip
