@@ -1,6 +1,6 @@
-"""Which nests a reduction takes in: what is computed of each of its results, where that has just been gathered.
+"""Which nests a reduction takes in: reductions over the same loops, and what is computed of each of its results.
 
-Knows steps and where they read and write; no text. So the update of a bias is the kernel that sums its gradient.
+Knows steps and where they read and write; no text. So the update of biases is the kernel that sums their gradients.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from functad import machine_model
 from functad.backends.cpu.kernels.small_loops import touched_by
+from functad.backends.cuda.mapping import in_any_order
 from functad.backends.cuda.vectors import PLAIN_MEMORY
 from functad.dtypes import is_narrow_float
 from functad.lowering.memory.buffers import Storage
@@ -20,15 +21,86 @@ from functad.lowering.steps import CallStep, ControlStep, NestStep, Step, writte
 
 
 def finished(steps: Sequence[Step], touched: Mapping[Storage, int]) -> list[Step]:
-    """The steps in order, where reductions do what follows from each of their results.
+    """The steps in order, where small reductions over the same loops are one, and do what follows from their results.
 
     touched: how many places of the whole Program use each piece of memory.
     """
     found: list[Step] = []
     for step in steps:
-        if not isinstance(step, NestStep) or not _take(found, step, touched):
+        if isinstance(step, NestStep) and (k := _like(found, step)) is not None:
+            earlier = found.pop(k)
+            assert isinstance(earlier, NestStep)
+            found.append(_side_by_side(earlier, step))
+        elif not isinstance(step, NestStep) or not _take(found, step, touched):
             found.append(step)
     return found
+
+
+# --- reductions over the same loops ---------------------------------------------------------------------
+
+
+def _like(found: Sequence[Step], step: NestStep) -> int | None:
+    """Where there is a reduction over the loops of this one that may as well be done with it; None if nowhere."""
+    if not _is_small_reduction(step.nest):
+        return None
+    read, written = _accessed(step.nest)
+    later_touched: set[Storage] = set(read | written)
+    later_written: set[Storage] = set(written)
+    for k in reversed(range(max(len(found) - machine_model.CUDA_WAITED_STEPS, 0), len(found))):
+        other = found[k]
+        if isinstance(other, ControlStep | CallStep):
+            return None
+        if isinstance(other, NestStep) and _is_small_reduction(other.nest) and _same_loops(other.nest, step.nest):
+            other_read, other_written = _accessed(other.nest)
+            if later_touched.isdisjoint(other_written) and later_written.isdisjoint(other_read):
+                return k
+        later_touched |= touched_by([other]).keys()
+        later_written |= written_by(other)
+    return None
+
+
+def _is_small_reduction(nest: Nest) -> bool:
+    is_small = 0 < nest.points <= machine_model.CUDA_JOINED_POINTS and bool(nest.accumulators)
+    return is_small and _is_plain(nest) and all(s.level == POST for s in nest.stores)
+
+
+def _same_loops(one: Nest, other: Nest) -> bool:
+    loops = [[(s.extent, r) for s, r in zip(nest.loops, nest.reduced)] for nest in (one, other)]
+    count = len(one.accumulators) + len(other.accumulators)
+    orders = {in_any_order(nest) for nest in (one, other)}
+    return loops[0] == loops[1] and count <= machine_model.CUDA_JOINED_REDUCTIONS and len(orders) == 1
+
+
+def _accessed(nest: Nest) -> tuple[set[Storage], set[Storage]]:
+    """The memory that a nest reads, and that it writes."""
+    read, written = ({b.storage for b, _, w in nest.accesses() if w is kind} for kind in (False, True))
+    return read, written
+
+
+def _side_by_side(one: NestStep, other: NestStep) -> NestStep:
+    """Both reductions in one nest."""
+    first, nest = one.nest, other.nest
+    taken = names_in_nest(first)
+    at: dict[Symbol, Affine] = {s: Affine(0, [(own, 1)]) for s, own in zip(nest.loops, first.loops)}
+    of_statements = [name for s in nest.statements for name in names_of(s)]
+    own_names = [*nest.constants, *(a.name for a in nest.accumulators), *of_statements]
+    names = {name: fresh(name, taken) for name in own_names}
+    statements = [replace(at_point(s, at, names), level=s.level) for s in nest.statements]
+    stores = [replace(store_at(s, at, names), level=s.level) for s in nest.stores]
+    gathered = [replace(a, name=names[a.name], value=names.get(a.value, a.value)) for a in nest.accumulators]
+    made = replace(
+        first,
+        statements=sorted([*first.statements, *statements], key=lambda s: s.level),
+        accumulators=[*first.accumulators, *gathered],
+        stores=[*first.stores, *stores],
+        eqns=list(dict.fromkeys([*first.eqns, *nest.eqns])),
+        constants={**first.constants, **{names[name]: value for name, value in nest.constants.items()}},
+    )
+    eqns = list(dict.fromkeys([*one.eqns, *other.eqns]))
+    return replace(other, name=f"{one.name}_{other.name}", nest=made, eqns=eqns)
+
+
+# --- what follows ---------------------------------------------------------------------------------------
 
 
 def _take(found: list[Step], step: NestStep, touched: Mapping[Storage, int]) -> bool:
@@ -36,7 +108,7 @@ def _take(found: list[Step], step: NestStep, touched: Mapping[Storage, int]) -> 
     nest = step.nest
     if not _is_plain(nest) or any(nest.reduced) or nest.accumulators or any(s.level != PRE for s in nest.stores):
         return False
-    read, written = ({b.storage for b, _, w in nest.accesses() if w is kind} for kind in (False, True))
+    read, written = _accessed(nest)
     for k in reversed(range(max(len(found) - machine_model.CUDA_WAITED_STEPS, 0), len(found))):
         other = found[k]
         if isinstance(other, ControlStep | CallStep):

@@ -65,6 +65,10 @@ def check_random_programs(first: int, count: int = 20, medium: bool = False) -> 
                 "CUDA_FEWEST_ROWS": choose.choice([1, 128]),
                 "CUDA_BUSY_THREADS": choose.choice([1 << 7, 1 << 10, 1 << 17]),
                 "CUDA_PART_TERMS": choose.choice([2, 1 << 11]),
+                "CUDA_SQUARE_POINTS": choose.choice([1, 1 << 14]),
+                "CUDA_VECTOR_POINTS": choose.choice([1, 1 << 20]),
+                "CUDA_SHORT_ROW": choose.choice([1, 1 << 12]),
+                "CUDA_JOINED_POINTS": choose.choice([0, 1 << 18]),
                 "CUDA_ONE_STEP_BLOCKS": choose.choice([0, 1 << 12]),
             }
         ):
