@@ -9,15 +9,22 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 import functad
 from benchmarks.workloads.operators import OPERATORS, SIDES
+from functad import machine_model
+from functad.errors import ArgumentError
+from functad.tree_util import tree_leaves
 from functad.views.charts import Chart, Panel
 
 DIRECTIONS = {"forward": "forward", "both": "forward and backward"}
+FIRST_SIDE = 4096  # of matrices of 64 MiB, which no cache holds
 SWEPT_SIDE = 2048  # of the matrices at which numbers of threads are compared
 _COLUMNS = 5  # of panels in a picture
 
@@ -42,27 +49,113 @@ def timed(results: Mapping[str, Any]) -> dict[Case, Mapping[str, float]]:
 
 
 def cases(names: Sequence[str] = tuple(OPERATORS), sides: Sequence[int] = SIDES) -> Iterator[Case]:
-    """All that can be timed, of each operator something before others come again; large matrices first."""
-    for side in sorted(sides, reverse=True):
+    """All that can be timed, of each operator something before others come again; matrices of 64 MiB first.
+
+    Then come larger ones, then all others from the largest on.
+    """
+    for side in sorted(sides, key=lambda n: (n < FIRST_SIDE, n != FIRST_SIDE, -n)):
         for direction in DIRECTIONS:
             yield from (Case(name, direction, side) for name in names)
 
 
 def measured(case: Case, device: Any) -> dict[str, float]:
-    """µs of functad, and of PyTorch where it has a GPU; µs of copies of as many bytes; operations of products."""
+    """µs of functad, and of PyTorch where it has a GPU; µs of copies of as many bytes; operations of products.
+
+    With PyTorch also by how much results differ at most, over the largest of all.
+    """
     operator, backward = OPERATORS[case.name], case.direction == "both"
-    task = operator.task(case.side, backward)
-    arguments = [functad.device_put(x, device) for x in task.arguments]
-    profile = functad.jit(task.forms["functad"].function()).lower(*arguments).compile().profile(*arguments)
-    found = {"µs": profile.step, "floor µs": operator.bytes(case.side, backward) / device.copy_speed()}
-    found["operations"] = float(operator.operations(case.side, backward))
-    del arguments
-    if torch := _torch_on_gpu():
-        found["torch µs"] = _time_of_torch(torch, task.forms["torch"].function(), task.arguments)
+    forms, given = _forms(case), arguments(case)
+    operations = float(operator.operations(case.side, backward))
+    compiled, on_device = _compiled(forms, given, device)
+    with _repeats(operations):
+        found = {"µs": time_of(compiled, on_device, device)}
+        found["floor µs"] = operator.bytes(case.side, backward) / device.copy_speed()
+        found["operations"] = operations
+        if torch := torch_on_gpu():
+            function, tensors = forms["torch"].function(), [torch.as_tensor(x, device="cuda") for x in given]
+            found["torch µs"] = time_of_torch(torch, function, tensors)
+            found["difference"] = difference(torch, compiled(*on_device), function(*tensors))
     return found
 
 
-def _torch_on_gpu() -> Any:
+def time_of(compiled: Any, given: Sequence[Any], device: Any) -> float:
+    """The µs that each of some more calls takes, by the device's events; what the host does is no part of it.
+
+    What has loops or branches, and so no profile, takes longer than its host.
+    """
+    try:
+        return float(compiled.profile(*given).step)
+    except ArgumentError:
+        once, more = (
+            device.driver.least_time(lambda n=n: [compiled(*given) for _ in range(n)], machine_model.CUDA_REPEATS)
+            for n in (1, 1 + machine_model.CUDA_PROFILE_STEPS)
+        )
+        return float(more - once) / machine_model.CUDA_PROFILE_STEPS
+
+
+def prepare(case: Case, device: Any) -> None:
+    """Compile the kernels, and keep them on the disk."""
+    compiled, on_device = _compiled(_forms(case), arguments(case), device)
+    functad.block_until_ready(compiled(*on_device))
+
+
+def _compiled(forms: Mapping[str, Any], given: Sequence[np.ndarray], device: Any) -> tuple[Any, list[Any]]:
+    on_device = [functad.device_put(x, device) for x in given]
+    return functad.jit(forms["functad"].function()).lower(*on_device).compile(), on_device
+
+
+def _forms(case: Case) -> Mapping[str, Any]:
+    forms: Mapping[str, Any] = OPERATORS[case.name].task(2, case.direction == "both").forms
+    return forms
+
+
+def arguments(case: Case) -> list[np.ndarray]:
+    """Operands, behind a cotangent where one is asked for: a few random numbers again and again.
+
+    To draw all of a large matrix takes far longer than what is timed.
+    """
+    operator = OPERATORS[case.name]
+    shapes: list[tuple[int, ...]] = [(case.side,) * axes for axes in operator.operands]
+    if case.direction == "both":
+        structs = [functad.ShapeDtypeStruct(shape, np.float32) for shape in shapes]
+        shapes.insert(0, functad.eval_shape(operator.function(functad.numpy), *structs).shape)
+    rng, found = np.random.default_rng(0), []
+    for shape in shapes:
+        found.append(np.resize(rng.standard_normal(_DRAWN).astype(np.float32), shape))
+    if operator.positive:
+        found = [np.abs(x) + np.float32(0.5) for x in found]
+    return found
+
+
+_DRAWN = 99_991  # prime, so that rows and columns differ
+
+
+@contextmanager
+def _repeats(operations: float) -> Iterator[None]:
+    """A context in which what takes milliseconds is repeated a few times only."""
+    usual = machine_model.CUDA_REPEATS
+    if operations > _MANY:
+        machine_model.CUDA_REPEATS = 4
+    try:
+        yield
+    finally:
+        machine_model.CUDA_REPEATS = usual
+
+
+_MANY = 1e11  # operations
+
+
+def difference(torch: Any, ours: Any, theirs: Any) -> float:
+    """By how much results differ at most, over the largest of each."""
+    pairs = zip(tree_leaves(ours), theirs if isinstance(theirs, tuple) else (theirs,), strict=True)
+    return max(_relative(torch, torch.from_dlpack(x), y) for x, y in pairs)
+
+
+def _relative(torch: Any, x: Any, y: Any) -> float:
+    return float((x - y).abs().max() / y.abs().max().clamp_min(1e-30))
+
+
+def torch_on_gpu() -> Any:
     if not find_spec("torch"):
         return None
     import torch
@@ -70,18 +163,23 @@ def _torch_on_gpu() -> Any:
     return torch if torch.cuda.is_available() else None
 
 
-def _time_of_torch(torch: Any, function: Callable[..., Any], arguments: Sequence[Any]) -> float:
-    """The least µs of some calls, by its events."""
-    given = [torch.as_tensor(x, device="cuda") for x in arguments]
-    best = math.inf
-    for _ in range(20):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        function(*given)
-        end.record()
-        end.synchronize()
-        best = min(best, 1e3 * start.elapsed_time(end))
-    return best
+def time_of_torch(torch: Any, function: Callable[..., Any], given: Sequence[Any]) -> float:
+    """The µs that each of some more calls takes, by its events: as profiles measure functad's."""
+    count = machine_model.CUDA_PROFILE_STEPS
+
+    def least(calls: int) -> float:
+        best = math.inf
+        for _ in range(machine_model.CUDA_REPEATS):
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            for _ in range(calls):
+                function(*given)
+            end.record()
+            end.synchronize()
+            best = min(best, 1e3 * start.elapsed_time(end))
+        return best
+
+    return (least(1 + count) - least(1)) / count
 
 
 # --- pictures -------------------------------------------------------------------------------------------
@@ -95,7 +193,7 @@ def draw(results: Mapping[str, Mapping[str, float]], folder: Path) -> list[Path]
         for name in OPERATORS:
             rows = {c.side: row for c, row in known.items() if (c.name, c.direction) == (name, direction)}
             series = {
-                who: [_share(row, key, known.values()) for row in rows.values()]
+                who: [share(row, key, known.values()) for row in rows.values()]
                 for who, key in (("functad", "µs"), ("torch", "torch µs"))
             }
             places = [math.log2(side) for side in rows]
@@ -107,7 +205,7 @@ def draw(results: Mapping[str, Mapping[str, float]], folder: Path) -> list[Path]
     return files
 
 
-def _share(row: Mapping[str, float], key: str, rows: Any) -> float:
+def share(row: Mapping[str, float], key: str, rows: Any) -> float:
     """What part of the best that the GPU can do a time is."""
     time = row.get(key) or math.nan
     if not row["operations"]:

@@ -1,58 +1,73 @@
 #!/bin/sh
-# Checks functad on a GPU, and measures it, within 8 minutes: sh benchmarks/gpu_session.sh [WHEELS] [RESULTS]
+# Checks functad on a GPU, and measures it, in one command: sh benchmarks/gpu_session.sh [WHEELS] [RESULTS]
 #
-# WHEELS is a folder with the packages: no other source is asked. What is missing there is named, and done without where
-# that can be. RESULTS takes JSON and SVG files. With FUNCTAD_TINY=1 all of it runs in Numba's simulator, at tiny sizes,
-# in the Python that PYTHON names.
+# Within FUNCTAD_SECONDS (480) in all, of which checks take 35 % at most. If there is a folder WHEELS, packages come from
+# it and from nowhere else; if not, they are those of the Python that PYTHON names. What is missing is named, and done
+# without where that can be. RESULTS takes JSON and SVG files. With FUNCTAD_TINY=1 all of it runs in Numba's simulator,
+# at tiny sizes.
 set -u
 cd "$(dirname "$0")/.."
 wheels=${1:-wheels}
 results=${2:-benchmarks/results/gpu}
 tiny=${FUNCTAD_TINY:-}
+python=${PYTHON:-python3}
+seconds=${FUNCTAD_SECONDS:-480}
 start=$(date +%s)
-left() { echo $((480 - $(date +%s) + start)); }
+left() { echo $((seconds - $(date +%s) + start)); }
 mkdir -p "$results"
 
+has() { "$python" -c "import $1" >/dev/null 2>&1; }
 if [ -n "$tiny" ]; then
-    python=${PYTHON:-python3}
     export NUMBA_ENABLE_CUDASIM=1
     small=--tiny
+    packages="numpy llvmlite numba pytest"
 else
     small=
-    environment=$(mktemp -d)/environment
-    "${PYTHON:-python3}" -m venv "$environment" || exit 1
-    python=$environment/bin/python
-    install() { "$python" -m pip install -q --no-index --find-links "$wheels" "$@" >/dev/null 2>"$results/pip.txt"; }
-    missing=
-    for package in numpy llvmlite numba pytest; do
-        install "$package" || missing="$missing $package"
-    done
-    install "numba-cuda[cu12]" || install "numba-cuda[cu13]" || missing="$missing numba-cuda[cu12]"
-    [ -z "$missing" ] || echo "missing in $wheels:$missing"
-    for package in torch "jax[cuda12]"; do
-        install "$package" || echo "missing in $wheels, so nothing is compared with it: $package"
-    done
+    packages="numpy llvmlite numba pytest numba_cuda"
+    if [ -d "$wheels" ]; then
+        environment=$(mktemp -d)/environment
+        "$python" -m venv "$environment" || exit 1
+        python=$environment/bin/python
+        install() { "$python" -m pip install -q --no-index --find-links "$wheels" "$@" >/dev/null 2>"$results/pip.txt"; }
+        install "numba-cuda[cu13]" "numpy<2.5" || install "numba-cuda[cu12]" "numpy<2.5"
+        for package in numpy llvmlite numba pytest torch "jax[cuda13]" "jax[cuda12]"; do
+            install "$package"
+        done
+    fi
 fi
+missing=
+for package in $packages; do
+    has "$package" || missing="$missing $package"
+done
+[ -z "$missing" ] || echo "missing:$missing (python -m pip install 'functad[cuda,test]' brings them, or wheels in $wheels)"
+for package in torch jax; do
+    [ -n "$tiny" ] || has "$package" || echo "missing, so nothing is compared with it: $package"
+done
 export PYTHONPATH="$PWD:$PWD/tests:$PWD/tests/tools:$PWD/tests/backends/cuda${PYTHONPATH:+:$PYTHONPATH}"
 FUNCTAD_CACHE_DIR=${FUNCTAD_CACHE_DIR:-$(mktemp -d)}
 export FUNCTAD_CACHE_DIR
+# JAX would take most of the GPU's memory for itself, and compile again in each process.
+export XLA_PYTHON_CLIENT_PREALLOCATE=false JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0
+export JAX_COMPILATION_CACHE_DIR="$FUNCTAD_CACHE_DIR/jax"
 "$python" -c "import numba, functad" || { echo "functad cannot be imported: see above"; exit 1; }
 
 "$python" -m functad doctor | tee "$results/doctor.txt"
 echo "correctness, $(left) s left"
-checks="products functions special_values loops long_rows"
+checks=
+[ -z "$tiny" ] || checks="products functions special_values dtypes long_rows"
 # shellcheck disable=SC2086
-timeout 150 "$python" tests/backends/cuda/cuda_simulated.py $checks >"$results/checks.txt" 2>&1 || echo "unfinished" >>"$results/checks.txt"
-grep -v "^ok " "$results/checks.txt"
-echo "$(grep -c "^ok " "$results/checks.txt") checks passed, $(grep -c "^FAIL" "$results/checks.txt") failed"
+timeout $((seconds * 35 / 100 + 10)) "$python" tests/backends/cuda/cuda_in_parallel.py \
+    --seconds $((seconds * 35 / 100)) $checks >"$results/checks.txt" 2>&1
+grep -v "^ok " "$results/checks.txt" | cut -c1-400
 
+benchmark() { timeout "$(left)" "$python" -m benchmarks.gpu "$results" "$@" $small; }
 echo "benchmarks, $(left) s left"
-seconds=$(($(left) - 90))
-timeout "$(left)" "$python" -m benchmarks.gpu "$results" --seconds "$seconds" $small
+benchmark --seconds $(($(left) * 7 / 10))
 for threads in 32 64 256 512 1024; do
-    [ "$(left)" -gt 20 ] || { echo "no time for $threads threads a block and more"; break; }
+    [ "$(left)" -gt 15 ] || { echo "no time for $threads threads a block and more"; break; }
     [ -z "$tiny" ] || [ "$threads" = 32 ] || break
-    timeout "$(left)" "$python" -m benchmarks.gpu "$results" --seconds 12 --threads "$threads" $small
+    benchmark --seconds 12 --threads "$threads"
 done
+"$python" -m benchmarks.gpu_table "$results" | tee "$results/tables.md"
 echo "results in $results, after $(($(date +%s) - start)) s"
 ! grep -q "^FAIL" "$results/checks.txt"

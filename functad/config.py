@@ -81,6 +81,7 @@ class Config(threading.local):
     num_threads: int
     fuse_multiply_add: bool
     cuda_products: str
+    default_matmul_precision: str | None
     cuda_atomics: bool
     numpy_dtype_promotion: str
     numpy_rank_promotion: str
@@ -311,7 +312,6 @@ allow_f16_reductions = accepted_context("allow_f16_reductions")
 array_garbage_collection_guard = accepted_context("array_garbage_collection_guard")
 auto_pcast = accepted_context("auto_pcast")
 check_tracer_leaks = checking_leaks = accepted_context("check_tracer_leaks")
-default_matmul_precision = accepted_context("default_matmul_precision")
 default_prng_impl = accepted_context("default_prng_impl")
 enable_custom_prng = accepted_context("enable_custom_prng")
 explain_cache_misses = accepted_context("explain_cache_misses")
@@ -376,6 +376,24 @@ def default_device(new_val: Any = None) -> AbstractContextManager[None]:
     CpuDevice(id=0)
     """
     return config.context(default_device=new_val)
+
+
+def default_matmul_precision(new_val: str | None = None) -> AbstractContextManager[None]:
+    """A context in which cuBLAS may multiply matrices of float32 on GPUs by its faster, less exact units.
+
+    Functions that are compiled in it do so wherever they are called in it. All other products, those on a CPU among
+    them, are exact to their dtype, whatever it says.
+
+    Args:
+        new_val: `"tensorfloat32"` or `"high"` for operands rounded to 11 bits, `"bfloat16"` or `"fastest"` to 8; None,
+            `"highest"`, `"float32"` and JAX's other words for products that are exact to the dtype.
+
+    >>> import functad, functad.numpy as jnp
+    >>> with functad.default_matmul_precision("tensorfloat32"):
+    ...     jnp.ones((2, 2)) @ jnp.ones(2)
+    Array([2., 2.], dtype=float32)
+    """
+    return config.context(default_matmul_precision=new_val)
 
 
 def debug_infs(new_val: bool = True) -> AbstractContextManager[None]:

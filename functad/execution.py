@@ -19,7 +19,7 @@ from functad.announcing import Announcement
 from functad.array import ArrayImpl, class_for, value_of
 from functad.backends import Executable, compile_program, lower_program
 from functad.calls.jit import jit_p, set_runner
-from functad.config import config, extensions_of, own_optimisations
+from functad.config import config, extensions_of, jit_settings_of, own_optimisations
 from functad.device_arrays import (
     DeviceArray,
     common_device,
@@ -65,7 +65,8 @@ def executable(program: Program, donated: tuple[bool, ...] = (), backend: str | 
     chosen = backend or config.default_backend
     own = extensions_of("backend").get(chosen), *own_optimisations()
     key = ("executable", chosen, donated, *_compiled_by(config), *own)
-    return once(
+    known: Executable | None = program.cache.get(key)
+    return known or once(
         (id(program), *key),
         lambda: program.cache.get(key),
         lambda: memoised(program, key, lambda: _compiled(program, chosen, donated)),
@@ -163,9 +164,18 @@ def _program_of(primitive: Primitive, avals: tuple[Aval, ...], params: _Params) 
 
 def run_on(program: Program, args: Sequence[Any], device: Any) -> list[DeviceArray]:
     """The results of a Program on a device, of Arrays, ndarrays and numbers, wherever these lie."""
-    run: Any = executable(program, backend=device.backend)
-    results = run.on_device([held_or_host(a) for a in args], device)
+    results = _runner_on(program, device)([held_or_host(a) for a in args])
     return [on_device(r, v) for r, v in zip(results, program.out_avals)]
+
+
+def _runner_on(program: Program, device: Any) -> Any:
+    """What runs a Program on a device, under the options as they are."""
+    key = ("runner", device, config.jit_settings or jit_settings_of(config))
+    run = program.cache.get(key)
+    if run is None:
+        compiled: Any = executable(program, backend=device.backend)
+        run = program.cache[key] = compiled.placed(device).run
+    return run
 
 
 def held_or_host(x: Any) -> Any:

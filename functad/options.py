@@ -44,6 +44,14 @@ def available_cores() -> tuple[int, str]:
 
 SWITCH = (False, True)
 
+PRECISIONS = (
+    "default", "fastest", "high", "highest", "float32", "tensorfloat32", "tensorfloat32_3x", "bfloat16", "bfloat16_3x",
+    "ANY_F8_ANY_F8_F32", "ANY_F8_ANY_F8_F32_FAST_ACCUM", "ANY_F8_ANY_F8_ANY", "ANY_F8_ANY_F8_ANY_FAST_ACCUM",
+    "F16_F16_F16", "F16_F16_F32", "BF16_BF16_BF16", "BF16_BF16_F32", "BF16_BF16_F32_X3", "BF16_BF16_F32_X6",
+    "BF16_BF16_F32_X9", "TF32_TF32_F32", "TF32_TF32_F32_X3", "F32_F32_F32", "F64_F64_F64",
+)  # fmt: skip
+"""JAX's words for the precision of matrix products. What is not understood is exact to the dtype."""
+
 OPTIONS: dict[str, Option] = {
     "enable_x64": Option(False, SWITCH, "Python scalars and new arrays take 64 bits instead of 32"),
     "numpy_dtypes": Option(
@@ -68,6 +76,11 @@ OPTIONS: dict[str, Option] = {
         "cublas",
         ("cublas", "functad"),
         "what multiplies matrices on GPUs: cuBLAS where it is found, or functad's kernels",
+    ),
+    "default_matmul_precision": Option(
+        None,
+        (None, *PRECISIONS),
+        "how exactly cuBLAS multiplies matrices of float32 on GPUs: None is exact to the dtype, as all else always is",
     ),
     "cuda_atomics": Option(
         False,
@@ -107,7 +120,6 @@ class Accepted(NamedTuple):
 
 _FREE = "XLA's own business"
 ACCEPTED: dict[str, Accepted] = {
-    "default_matmul_precision": Accepted(None, None, "products are always exact to the dtype"),
     "platform_name": Accepted("", ("", None, "cpu"), "default_device says where arrays are made"),
     "platforms": Accepted(None, ("", None, "cpu"), "default_device says where arrays are made"),
     "num_cpu_devices": Accepted(1, (-1, 1, None), "the CPU is one device; num_threads says what it uses"),
@@ -158,13 +170,14 @@ JIT_OPTIONS = (
     "numpy_dtypes",
     "fuse_multiply_add",
     "cuda_products",
+    "default_matmul_precision",
     "cuda_atomics",
     "numpy_dtype_promotion",
     "numpy_rank_promotion",
 )
 
 # Those of them that decide what is compiled of a Program.
-COMPILED_BY = ("fuse_multiply_add", "cuda_products", "cuda_atomics")
+COMPILED_BY = ("fuse_multiply_add", "cuda_products", "default_matmul_precision", "cuda_atomics")
 
 # What is done with the result of each operation.
 CHECKS = ("debug_nans", "debug_infs", "debug_key_reuse", "default_device")

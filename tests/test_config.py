@@ -50,6 +50,7 @@ def test_defaults():
         "disable_jit": False,
         "fuse_multiply_add": False,
         "cuda_products": "cublas",
+        "default_matmul_precision": None,
         "cuda_atomics": False,
         "numpy_dtype_promotion": "standard",
         "numpy_rank_promotion": "allow",

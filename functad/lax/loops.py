@@ -107,8 +107,8 @@ def scan(
         xs: a pytree of arrays of equal leading size; None (with `length`) if f needs no slices.
         length: the number of steps, where xs does not tell.
         reverse: go through xs, and fill ys, from the end.
-        unroll: how many steps to write one after another in the compiled loop, or at most so many, as they divide the
-            number of steps; 0 or True: all. Results do not change.
+        unroll: 0, True, or no fewer than there are steps: the compiled loop is written out, one step after another.
+            Other numbers change nothing: to take some steps at a time makes these loops no faster. Nor do results.
         _split_transpose: accepted for JAX's sake.
         progress: the label of a progress bar on standard error, which also moves while compiled code runs. Python is
             called at most about a hundred times, so short steps stay short.

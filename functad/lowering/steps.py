@@ -104,7 +104,10 @@ class GemmStep:
 
 @dataclass(eq=False)
 class ConvolutionStep:
-    """A convolution of buffers, for a device: `conv` says what is summed, and where it lies."""
+    """A convolution of buffers, for a device: `conv` says what is summed, and where it lies.
+
+    parts: of the terms; `out` has the sums of each, one after the other.
+    """
 
     name: str
     conv: Convolution
@@ -112,6 +115,7 @@ class ConvolutionStep:
     rhs: Buffer
     out: Buffer
     eqns: list[Eqn]
+    parts: int = 1
 
     @property
     def parameters(self) -> tuple[tuple[str, Buffer, str], ...]:

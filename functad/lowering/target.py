@@ -12,17 +12,18 @@ import numpy as np
 
 from functad.ir import Aval, Eqn, Var
 from functad.lowering.memory.buffers import Buffer, new_buffer
-from functad.lowering.nests.affine import Affine
+from functad.lowering.nests.affine import Affine, loop
 from functad.lowering.nests.builder import NestBuilder
 from functad.lowering.nests.collapse import collapse, part
 from functad.lowering.nests.crossed import without_crossing
 from functad.lowering.nests.memory_order import put_in_memory_order
-from functad.lowering.nests.nest import PRE, Load, Nest, Store
+from functad.lowering.nests.nest import PRE, IndexLet, Let, Load, Nest, Store
 from functad.lowering.nests.split import split_reduction
-from functad.lowering.nests.updates import AtomicUpdates, SortedUpdates, shared_updates, sorted_updates
+from functad.lowering.nests.updates import AtomicUpdates, SortedUpdates, owned_updates, shared_updates, sorted_updates
 from functad.lowering.python_functions import NumpyFunction
 from functad.lowering.steps import CallStep, ConvolutionStep, GemmStep, KernelStep, NestStep, SortStep, Step
 from functad.primitives.loops.convolution_geometry import Convolution
+from functad.primitives.loops.points import Points
 from functad.primitives.loops.sort_keys import RowSort, SortedRows, keys_of
 from functad.records import NamedTuple
 
@@ -73,7 +74,7 @@ class StepWriter:
         self.machine = machine
 
     def add_nest(self, builder: NestBuilder, name: str) -> None:
-        """A nest without what no store needs; a long reduction as several nests."""
+        """A nest without what no store needs; a long reduction as several nests, but for devices: those share them."""
         builder.nest.drop_unused()
         if not builder.nest.stores:
             return
@@ -82,8 +83,10 @@ class StepWriter:
         part(builder.nest)
         eqns = list(dict.fromkeys(builder.nest.eqns))
         is_crossed = bool(builder.nest.across)
-        blocks = self.machine.threads if self.machine.on_device else 1
-        found = without_crossing(builder.nest) if is_crossed else split_reduction(builder.nest, blocks)
+        if is_crossed:
+            found = without_crossing(builder.nest)
+        else:
+            found = [("", builder.nest)] if self.machine.on_device else split_reduction(builder.nest)
         for suffix, nest in found:
             collapse(nest)
             self.steps.append(NestStep(name + suffix, nest, eqns, may_wait=is_crossed and suffix == "_whole"))
@@ -93,6 +96,10 @@ class StepWriter:
         nest.drop_unused()
         collapse(nest)
         part(nest)
+        owned = owned_updates(nest, self.machine.atomic) if self.machine.on_device else None
+        if owned is not None:
+            self.steps.append(NestStep(name, owned, list(dict.fromkeys(nest.eqns))))
+            return
         found = sorted_updates(nest, self.machine.atomic) if self.machine.on_device else None
         if found is not None:
             self._add_sorted(found, name, list(dict.fromkeys(nest.eqns)))
@@ -175,6 +182,26 @@ class Target:
     def place_columns(self, dtype: Any) -> int:
         """How many columns products of places have on the target machine; 0 if there are none."""
         return self._writer.machine.place_columns(dtype)
+
+    def points(self, points: Points) -> None:
+        """A nest that computes an element of a buffer at each point."""
+        loops = {name: loop(name, size) for name, size in points.loops}
+        nest = Nest(
+            [s for index in loops.values() for s, _ in index.terms],
+            [False for index in loops.values() for _ in index.terms],
+            eqns=[self._eqn],
+        )
+
+        def place(steps: Mapping[str, int], start: int = 0) -> Affine:
+            return sum((loops[name] * step for name, step in steps.items()), Affine(start))
+
+        nest.statements += [Load(name, buffer, place(steps, at), PRE) for name, buffer, steps, at in points.loads]
+        nest.statements += [IndexLet(name, place(steps), PRE) for name, steps in points.indices]
+        nest.statements += [Let((name,), text, tuple(of), PRE, self._eqn) for name, text, of in points.values]
+        buffer, steps, value = points.result
+        nest.stores.append(Store(buffer, place(steps), value, PRE))
+        collapse(nest)
+        self._writer.steps.append(NestStep(f"{points.name}_{self._name}", nest, [self._eqn]))
 
     def copy(self, source: Buffer, target: Buffer) -> None:
         if source.size:

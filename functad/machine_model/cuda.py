@@ -14,15 +14,60 @@ CUDA_SHARED_BYTES = 48 << 10
 """bytes of shared memory that every GPU gives a block of whatever kernel. Bound."""
 
 CUDA_FEW_POINTS = 4096
-"""results that cannot keep a GPU busy with one thread for each; a block sums each then. Compared on no GPU yet."""
+"""loops along which a value is carried that cannot keep a GPU busy with one thread for each; a block has one then.
+Compared on no GPU yet."""
+
+CUDA_BUSY_THREADS = 1 << 17
+"""threads that keep a GPU busy where each has several loads under way: so many share what is reduced. Compared on no
+GPU yet: half of those that a large GPU runs at a time."""
+
+CUDA_FEW_TERMS = 1 << 9
+"""terms of results that lie side by side up to which a block shares them among as many threads as it can, each of which
+reads few neighbours. Compared on no GPU yet."""
+
+CUDA_ONE_STEP_BLOCKS = 1 << 12
+"""blocks up to which there is a thread for each step of a nest, instead of a loop in each thread. Compared on no GPU
+yet."""
+
+CUDA_CORES = 132
+"""multiprocessors for which kernels are made. Bound: those of NVIDIA's H100 and H200; fewer run them
+one after another."""
+
+CUDA_DIRECT_TERMS = 32
+"""terms of a convolution up to which each thread sums all outputs of a place, without tiles. Chosen."""
+
+CUDA_DIRECT_OUTPUTS = 8
+"""outputs of a convolution up to which it does. Chosen: sums and weights stay in registers."""
+
+CUDA_TILE_SIDES = ((8, 8), (8, 4), (4, 8), (4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (4, 1), (1, 1))
+"""places and outputs of a convolution of which a thread keeps the sums in registers: the choice. Chosen."""
+
+CUDA_JOINED_NESTS = 4
+"""nests after a convolution that its kernel takes in, at most. Chosen: each needs registers."""
+
+CUDA_WINDOW_GATHERED = 16
+"""elements of a window up to which each of them looks at all for the one that was selected. Chosen: they are in a cache,
+and what follows at each element is the same kernel."""
+
+CUDA_TILE_MOVE = 12
+"""instructions with which a thread finds an element of a convolution and puts it into shared memory. Chosen:
+counted."""
+
+CUDA_TILE_STEP = 60
+"""clock cycles, for which a block waits for its threads in each step of a convolution. Chosen."""
+
+CUDA_MEMORY_CLOCKS = 700
+"""clock cycles until an element of memory has come. Chosen."""
+
+CUDA_LAUNCH_CLOCKS = 6000
+"""clock cycles in which one more kernel of a graph begins and ends. Chosen."""
 
 CUDA_SMALL_STEP = 200.0
 """ns of a step on the CPU, of a loop that is one thread's work on a GPU, where that takes about 20 times as long: less
 than two launches for each step. Compared on no GPU yet."""
 
-CUDA_PART_TERMS = 1 << 12
-"""elements of a reduction, of each thread of a block 32, from which on they are a part that a block gathers. Compared
-on no GPU yet."""
+CUDA_PART_TERMS = 1 << 11
+"""terms that a block has at least, where several share a result. Compared on no GPU yet: 16 for each thread."""
 
 CUDA_CARRIED_ITEMS = 15
 """steps of a loop along which a value is carried that each thread of a block does at a time, where many blocks share
@@ -37,9 +82,24 @@ CUDA_VECTOR_STATEMENTS = 24
 """statements of a nest up to which it is computed four times over by each thread. Compared on no GPU yet: what takes
 longer than its memory gains nothing, and needs registers."""
 
+CUDA_SQUARE = 32
+"""rows and columns of a square that is turned around in shared memory. Compared on no GPU yet: 128 bytes of float32."""
+
+CUDA_SQUARE_POINTS = 1 << 14
+"""points from which on a nest that reads across what it writes goes by squares. Compared on no GPU yet: fewer are in
+the caches, and few squares would leave multiprocessors idle."""
+
 CUDA_FEWEST_ROWS = 128
-"""rows from which on a block computes all nests of a row, one after another, instead of the grid each nest. Compared on
+"""rows from which on blocks compute all nests of a row, one after another, instead of the grid each nest. Compared on
 no GPU yet: about as many as a large GPU has multiprocessors."""
+
+CUDA_SHORT_ROW = 1 << 12
+"""elements of a row up to which blocks do so with fewer rows, too: what a block needs for one takes no longer than a
+launch. Compared on no GPU yet."""
+
+CUDA_ROW_ITEMS = 32
+"""elements of a row for each thread, from which on more threads share it. Compared on no GPU yet: eight loads of
+four."""
 
 CUDA_SORT_TILE = 1 << 10
 """elements at most that a block sorts in shared memory, before runs of them are merged. Compared on no GPU yet: eight
@@ -52,6 +112,22 @@ shared memory, and about as many as a tile that was sorted has."""
 CUDA_SORTED_UPDATES = 1 << 12
 """updates of an array from which on they are sorted by the rows that they go to, where their order matters. Compared on
 no GPU yet: of fewer, threads that own parts of the array look at all in less time than a sort takes to begin."""
+
+CUDA_OWNED_BYTES = 6 << 10
+"""bytes of rows of a result that a block owns at most, where it looks for the updates that go there. Chosen: several
+copies of them, for groups of threads, fit into shared memory beside what was found."""
+
+CUDA_OWNED_LOOKS = 1 << 24
+"""updates that all such blocks look at together, at most; they are sorted if there are more. Chosen: about 30 µs."""
+
+CUDA_OWNED_ITEMS = 8
+"""updates that a thread of such a block looks at, at a time. Chosen."""
+
+CUDA_OWNED_THREADS = 2
+"""times as many threads as usual that such a block has: there is one for each element of several rows. Chosen."""
+
+CUDA_UPDATES_AT_ONCE = 8
+"""updates whose elements a thread reads before it puts them to a row, so that memory is waited for once. Chosen."""
 
 CUDA_RADIX_BITS = 8
 """bits of a digit by which elements are moved. Compared on no GPU yet: with 256 values about eight elements of a tile
@@ -79,18 +155,35 @@ CUDA_POOL_BYTES = 512
 CUDA_POOL_STEPS = 16
 """steps. Pieces are at most so many times a power of two: at most 1/8 of one is not used. Chosen."""
 
-CUDA_GRAPH_LAUNCHES = 2
-"""launches of a Program from which on they are started as one graph. Compared on no GPU yet."""
-
 CUDA_GRAPHS = 8
 """graphs that are kept of a Program, one for each set of addresses that it ran on. Chosen."""
+
+CUDA_CHANGES = 4
+"""launches of a graph that are given other addresses without a look at other graphs, or for one more; of a graph with
+more than twice as many, up to half. Chosen: each takes two µs of the host, a look at a graph one."""
+
+CUDA_BRANCHES = True
+"""whether launches of a graph that have no memory in common wait for each other nevertheless, if False. Compared on no
+GPU yet."""
+
+CUDA_KEPT_ARENA = 1 << 20
+"""bytes. A Program keeps memory for so many of temporaries, rather than taking it anew in each call. Chosen: taking it
+takes two µs of the host, more than a kernel that small."""
+
+CUDA_SHARED_ARENA = 16 << 20
+"""bytes of a Program's temporaries from which on they share memory, so that one waits for those that used it before.
+Chosen: a GPU has a thousand times as much, and caches of more."""
+
+CUDA_LANES = 4
+"""products of a library that a graph has at one time at most, each with memory of its own to work in. Chosen."""
 
 CUDA_GRAPH_NODES = 1 << 13
 """launches of a graph at most; loops of known length with more of them are gone through by Python. Chosen: a graph
 takes about a KiB for each. Compared on no GPU yet."""
 
 CUDA_CUBLAS_BYTES = 32 << 20
-"""bytes of memory that cuBLAS is given for each of two streams. Chosen: what NVIDIA recommends for the GPUs of 2022."""
+"""bytes of memory that cuBLAS is given for each stream that it has run in. Chosen: what NVIDIA recommends for the GPUs
+of 2022."""
 
 CUDA_OPERATIONS = 4096
 """operations outside of jit, by parameters and types, whose kernels are kept. Chosen."""
@@ -100,3 +193,53 @@ CUDA_COPY_BYTES = 1 << 28
 
 CUDA_REPEATS = 20
 """times that a profile starts each kernel, of which the least counts. Chosen."""
+
+CUDA_PROFILE_STARTS = 20
+"""times that a profile starts a kernel between two events beyond the first. Chosen: ten µs of events come to half a µs
+each."""
+
+CUDA_PROFILE_TIME = 1000.0
+"""microseconds that all these starts take at most, but for a kernel's first two. Chosen."""
+
+CUDA_PROFILE_STEPS = 4
+"""times that a profile starts all kernels between two events beyond the first. Chosen."""
+
+CUDA_PRODUCT_TILES = ((8, 4, 2, 2), (4, 8, 4, 2), (4, 8, 4, 4), (4, 8, 8, 4), (8, 16, 8, 4))
+"""tiles of a matrix product that a block may compute: threads along rows and columns that share a tile, and results of
+each, which it keeps in registers. Chosen: tiles of 16 × 8 to 64 × 64 results, of a warp's threads or of a block's."""
+
+CUDA_CORE_PRODUCTS = 128
+"""products of float32 that a multiprocessor adds in a clock. Bound: of all GPUs since 2020."""
+
+CUDA_CACHE_BYTES = 64
+"""bytes that a multiprocessor gets from the cache of all in a clock. Bound."""
+
+CUDA_SHARED_CLOCKS = 2
+"""clocks in which a thread of each warp gets its operand from shared memory, where it adds a product in one. Compared
+on no GPU yet."""
+
+CUDA_GATHER_CLOCKS = 2500
+"""clocks in which the last block of a tile of a product learns that all parts are there, and adds them up. Compared on no
+GPU yet."""
+
+CUDA_STAGED_WORDS = 48
+"""words of 32 bits that a thread has asked for ahead. Bound: registers."""
+
+CUDA_MOST_PARTS = 32
+"""parts at most into which the terms of a product are cut, which other blocks sum. Compared on no GPU yet."""
+
+CUDA_OWN_TERMS = 1 << 24
+"""products of numbers up to which functad's own kernel multiplies matrices, and not cuBLAS. Compared on no GPU yet."""
+
+CUDA_SUMMED_PRODUCTS = 4
+"""matrix products at most whose sum is one kernel. Bound: its text is as many times as long."""
+
+CUDA_JOINED_POINTS = 1 << 18
+"""points up to which reductions over the same loops are one kernel. Compared on no GPU yet: what takes longer than a
+launch gains nothing."""
+
+CUDA_JOINED_REDUCTIONS = 8
+"""results that are gathered at a time at most, where reductions are joined. Bound."""
+
+CUDA_WAITED_STEPS = 32
+"""steps at most after which a product is computed later, with another one that adds to it. Bound."""

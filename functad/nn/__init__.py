@@ -94,9 +94,12 @@ from functad.nn.ragged import Ragged, each_step, length_mask
 from functad.nn.recurrent import GRU, LSTM, RNN, Recurrent
 from functad.nn.recurrent_combining import Bidirectional, stacked
 from functad.nn.shaping import Flatten
-from functad.nn.summary import LayerSummary, NetworkSummary, summary
 from functad.nn.truncated import truncated_bptt, windows
 from functad.nn.weights import MixedPrecision, SpectralNorm, WeightNorm
+from functad.system.later import elsewhere
+
+if TYPE_CHECKING:
+    from functad.nn.summaries import LayerSummary, NetworkSummary, summary
 
 __all__ = [
     "Activation",
@@ -211,7 +214,8 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    __getattr__ = absent(__name__)
+    _PLACES = {"functad.nn.summaries": ["LayerSummary", "NetworkSummary", "summary"]}
+    __getattr__ = absent(__name__, found=elsewhere(_PLACES))
 
 
 def __dir__() -> list[str]:

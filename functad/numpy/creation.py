@@ -28,7 +28,7 @@ from functad.array import Array, ArrayImpl, KeyArray
 from functad.device_arrays import device_of, is_committed, put_by_default
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ConcretizationError, CopyError, TooLargeError
-from functad.layouts import check_device
+from functad.layouts import Device, check_device
 from functad.numpy import arithmetic
 from functad.numpy.building import as_array, filled
 from functad.numpy.promotion import (
@@ -119,7 +119,7 @@ def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
     Array([[0., 0.],
            [0., 0.]], dtype=float32)
     """
-    return on_wanted_device(_constant("zeros", shape, 0, dtype), device)
+    return _constant("zeros", shape, 0, dtype, device)
 
 
 def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
@@ -130,7 +130,7 @@ def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
     Array([[1.],
            [1.]], dtype=float32)
     """
-    return on_wanted_device(_constant("ones", shape, 1, dtype), device)
+    return _constant("ones", shape, 1, dtype, device)
 
 
 def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
@@ -140,12 +140,20 @@ def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
     >>> jnp.empty((2, 3)).shape
     (2, 3)
     """
-    return on_wanted_device(_constant("empty", shape, 0, dtype), device)
+    return _constant("empty", shape, 0, dtype, device)
 
 
-def _constant(name: str, shape: Any, value: int, dtype: Any) -> Any:
+def _constant(name: str, shape: Any, value: int, dtype: Any, device: Any) -> Any:
     wanted = canonical_dtype(dtype) or dtypes.default_float_dtype()
-    return filled(_filling(value, wanted), canonical_shape(name, shape))
+    filling, sizes = _filling(value, wanted), canonical_shape(name, shape)
+    return filled(filling, sizes) if device is None else _spread(asarray(filling), sizes, device)
+
+
+def _spread(value: Any, shape: tuple[int, ...], device: Any) -> Any:
+    """An array that holds a value, or broadcasts it; a single device is sent the value, and fills its own memory."""
+    if isinstance(device, (Device, str)):
+        return broadcast_operand(device_put(value, device), shape)
+    return on_wanted_device(broadcast_operand(value, shape), device)
 
 
 def _filling(value: int, dtype: np.dtype) -> Any:
@@ -163,7 +171,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) 
     wanted = canonical_dtype(dtype)
     sizes = canonical_shape("full", shape)
     value = asarray(fill_value) if wanted is None else convert(operand("full", fill_value), wanted)
-    return on_wanted_device(broadcast_operand(value, sizes), device)
+    return _spread(value, sizes, device)
 
 
 def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Array:
@@ -216,7 +224,7 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, 
     value = convert(operand("full_like", fill_value), wanted or like_dtype, wanted is None and like_weak)
     if device is None and is_committed(a):
         device = device_of(a)
-    return on_wanted_device(broadcast_operand(value, sizes), device)
+    return _spread(value, sizes, device)
 
 
 def _type_of(name: str, a: Any) -> tuple[tuple[int, ...], np.dtype, bool]:

@@ -54,8 +54,6 @@ from functad.optim.gradients import (
     scale_by_schedule,
     trace,
 )
-from functad.optim.lbfgs import lbfgs, scale_by_lbfgs, scale_by_zoom_linesearch, value_and_grad_from_state
-from functad.optim.least_squares import LeastSquaresResults, levenberg_marquardt
 from functad.optim.masking import add_decayed_weights, by_path, freeze, masked, multi_transform, set_to_zero
 from functad.optim.moments import (
     scale_by_adadelta,
@@ -82,6 +80,11 @@ from functad.optim.schedules import (
 )
 from functad.optim.sgd import sgd
 from functad.optim.variants import adadelta, adamax, amsgrad, lamb, lion, nadam, nadamw, radam, yogi
+from functad.system.later import elsewhere
+
+if TYPE_CHECKING:
+    from functad.optim.least_squares import LeastSquaresResults, levenberg_marquardt
+    from functad.optim.quasi_newton import lbfgs, scale_by_lbfgs, scale_by_zoom_linesearch, value_and_grad_from_state
 
 __all__ = [
     "LeastSquaresResults",
@@ -162,7 +165,14 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    __getattr__ = absent(__name__)
+    # They take line searches and solvers along, which are as much as all the others together.
+    _PLACES = {
+        "functad.optim.least_squares": ["LeastSquaresResults", "levenberg_marquardt"],
+        "functad.optim.quasi_newton": [
+            "lbfgs", "scale_by_lbfgs", "scale_by_zoom_linesearch", "value_and_grad_from_state",
+        ],
+    }  # fmt: skip
+    __getattr__ = absent(__name__, found=elsewhere(_PLACES))
 
 
 def __dir__() -> list[str]:

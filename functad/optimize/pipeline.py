@@ -19,7 +19,7 @@ from functad.observing import watching
 from functad.optimize.loops.joining import fuse_scans, merge_whiles
 from functad.optimize.loops.passes import has_loops, optimize_loops
 from functad.optimize.own_passes import OwnPass, run_own_pass
-from functad.optimize.rules import PRODUCT_RULES, ROW_RULES, SCALAR_RULES, SINK_RULES, SUM_RULES, UNROLL_RULES
+from functad.optimize.rules import PRODUCT_RULES, ROW_RULES, SCALAR_RULES, SINK_RULES, SUM_RULES
 
 
 def simplify(program: Program) -> Program:
@@ -56,8 +56,7 @@ def optimize_control(program: Program) -> Program:
     """Simplify the bodies of loops and branches, and move work out of loops, and into them."""
     if not has_loops(program):
         return program
-    program = rewrite(fuse_scans(program), UNROLL_RULES)
-    return rewrite(optimize_loops(program, simplify), SINK_RULES)
+    return rewrite(optimize_loops(fuse_scans(program), simplify), SINK_RULES)
 
 
 def simplify_numbers(program: Program) -> Program:

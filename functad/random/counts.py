@@ -200,7 +200,7 @@ def multinomial(key: Any, n: Any, p: Any, *, shape: Any = None, dtype: Any = Non
         p: the probabilities along the last axis, which sum to 1.
         shape: the shape of the result, by default that of `p`; `p` broadcasts to it.
         dtype: the dtype of the result, by default float32 (float64 with `enable_x64`).
-        unroll: how many categories are one step of the loop over them.
+        unroll: as in `lax.scan`, of the loop over the categories.
 
     Returns:
         An array of whole numbers of that shape, which sum to n along the last axis.

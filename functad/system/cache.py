@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import secrets
 import stat
 import sys
 import time
@@ -133,7 +132,7 @@ def read_file(path: Path) -> tuple[bytes, os.stat_result]:
 def _new_part(target: Path, private: bool) -> BinaryIO:
     """A file to write, which is locked as long as it is open: so others see that somebody writes it."""
     while True:
-        name = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
+        name = target.with_name(f".{target.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
         file = open(name, "xb", opener=_open_private if private else None)
         if fcntl is None or not _lock(file.fileno(), wait=True, otherwise=False):
             return file

@@ -18,7 +18,20 @@ from functad.array import Array, ArrayImpl
 from functad.errors import FunctadError
 
 from .program import NAMES, Function, RandomProgram, Step
-from .values import DTYPES, FLOATS, LARGE, LARGEST_ARGUMENT, LARGEST_VALUE, array_of, count, shape_of, sizes
+from .values import (
+    DTYPES,
+    FLOATS,
+    LARGE,
+    LARGEST_ARGUMENT,
+    LARGEST_MEDIUM,
+    LARGEST_VALUE,
+    MEDIUM,
+    SIZES,
+    array_of,
+    count,
+    shape_of,
+    sizes,
+)
 
 NARROW = ("float16", "float32", "complex64")
 UNUSED = 0.15  # the share of programs that compute what nobody uses
@@ -245,6 +258,7 @@ class Profile:
     wild: float
     largest: int = LARGEST_VALUE
     wide: bool = False  # floats have 64 bits, so that differences tell derivatives
+    largest_of_records: int = LARGEST_VALUE  # elements of what an example of a primitive gives
 
     def dtype(self, wanted: Any) -> np.dtype:
         """A dtype, or the wide one of its kind if all are."""
@@ -263,15 +277,22 @@ class Profile:
         wild = 0.8 if kind == "special" else 0.1
         return Profile(chosen, kind, pool, steps, moves, wild, wide=dtypes == "double")
 
+    @staticmethod
+    def medium(choose: random.Random, moves: Sequence[Move]) -> Profile:
+        """Of programs whose arrays keep several blocks of a GPU at work."""
+        pool = (*choose.sample(MEDIUM, 2), choose.choice(SIZES), 1)
+        dtypes, steps = DTYPES[choose.choice(["plain", "plain", "mixed"])], choose.choice([2, 4, 8])
+        return Profile(dtypes, "normal", pool, steps, moves, 0.0, LARGEST_MEDIUM, largest_of_records=LARGEST_MEDIUM)
 
-def random_program(label: str, moves: Sequence[Move], dtypes: str = "") -> RandomProgram:
-    """The program of a label: the same each time.
+
+def random_program(label: str, moves: Sequence[Move], dtypes: str = "", medium: bool = False) -> RandomProgram:
+    """The program of a label: the same each time. medium: of sizes that keep several blocks of a GPU at work.
 
     Raises:
         Crash: one of its steps raised an error that is not functad's own.
     """
     choose = random.Random(label)
-    profile = Profile.random(choose, moves, dtypes)
+    profile = Profile.medium(choose, moves) if medium else Profile.random(choose, moves, dtypes)
     names = Names()
     maker = Maker(choose, profile, names, [])
     base = [choose.choice(profile.sizes) for _ in range(choose.randint(1, 4))]

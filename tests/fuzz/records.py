@@ -20,7 +20,7 @@ from functad.lax import GatherScatterMode
 from functad.lowering_rules import Scalar
 
 from .generator import Maker, Value
-from .values import LARGEST_VALUE, count, shape_of
+from .values import count, shape_of
 
 OTHER_DTYPES = (
     "float32", "float32", "float64", "float16", "int32", "bool", "complex64", "int8", "uint8", "uint32", "int64",
@@ -55,8 +55,11 @@ def from_record(m: Maker) -> None:
     args = [np.asarray(a) for a in example.args]
     if m.profile.wide:
         args = [a.astype(m.profile.dtype(a.dtype)) for a in args]
-    avals, params = varied(m.choose, primitive, args, example.params, m.profile.sizes, m.profile.dtypes)
-    if sum(count(a.shape) for a in avals) > 3 * LARGEST_VALUE:
+    profile = m.profile
+    avals, params = varied(
+        m.choose, primitive, args, example.params, profile.sizes, profile.dtypes, profile.largest_of_records
+    )
+    if sum(count(a.shape) for a in avals) > 3 * profile.largest_of_records:
         return
     params = {k: PROMISES.get(k, v) for k, v in params.items()}
     if params.get("mode") == GatherScatterMode.PROMISE_IN_BOUNDS:
@@ -93,19 +96,23 @@ def varied(
     params: dict[str, Any],
     sizes: Sequence[int],
     dtypes: Sequence[str],
+    largest: int,
 ) -> tuple[list[Aval], dict[str, Any]]:
-    """The types of the operands and the parameters: those of an example, or others that the shape rule accepts."""
+    """The types of the operands and the parameters: those of an example, or others that the shape rule accepts.
+
+    largest: elements of a result.
+    """
     avals = [Aval(a.shape, a.dtype) for a in args]
     if choose.random() < 0.6 and avals:
         wanted = choose.choice(dtypes if choose.random() < 0.7 else OTHER_DTYPES)
         first = avals[0].dtype
         other = [Aval(a.shape, np.dtype(wanted)) if a.dtype == first else a for a in avals]
-        if first.kind in "fciub" and _accepted(primitive, other, params):
+        if first.kind in "fciub" and _accepted(primitive, other, params, largest):
             avals = other
     if isinstance(primitive.lower, Scalar):
-        shape = shape_of(choose, sizes, choose.randint(0, 3))
+        shape = shape_of(choose, sizes, choose.randint(0, 3), largest)
         other = [Aval(shape if choose.random() < 0.8 else (), a.dtype) for a in avals]
-        return (other if _accepted(primitive, other, params) else avals), params
+        return (other if _accepted(primitive, other, params, largest) else avals), params
     for _ in range(choose.choice([0, 1, 2, 2])):
         present = sorted({n for a in avals for n in a.shape if n > 1})
         if not present:
@@ -113,17 +120,17 @@ def varied(
         n, m = choose.choice(present), choose.choice(sizes)
         other = [Aval([m if d == n else d for d in a.shape], a.dtype) for a in avals]
         changed = {k: _resized(v, n, m) for k, v in params.items()} if choose.random() < 0.7 else params
-        if sum(count(a.shape) for a in other) <= 2 * LARGEST_VALUE and _accepted(primitive, other, changed):
+        if sum(count(a.shape) for a in other) <= 2 * largest and _accepted(primitive, other, changed, largest):
             avals, params = other, changed
     return avals, params
 
 
-def _accepted(primitive: Primitive, avals: Sequence[Aval], params: dict[str, Any]) -> bool:
+def _accepted(primitive: Primitive, avals: Sequence[Aval], params: dict[str, Any], largest: int) -> bool:
     try:
         out = infer_avals(primitive, avals, params)
     except (FunctadError, ValueError, IndexError, ZeroDivisionError):
         return False
-    return all(0 <= count(a.shape) <= LARGEST_VALUE for a in out)
+    return all(0 <= count(a.shape) <= largest for a in out)
 
 
 def _resized(x: Any, n: int, m: int) -> Any:

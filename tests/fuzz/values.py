@@ -13,7 +13,9 @@ import numpy as np
 SIZES = (1, 2, 3, 3, 4, 5, 6, 8)
 BESIDE_THRESHOLDS = (7, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 129, 255, 257)  # vectors, lanes, tiles, squares
 LARGE = (1023, 1025, 4097, 8193)
+MEDIUM = (31, 33, 64, 127, 128, 129, 257, 300)  # with which several blocks of a GPU have work
 LARGEST_VALUE = 700  # elements
+LARGEST_MEDIUM = 1 << 14  # elements, in programs of medium sizes
 LARGEST_ARGUMENT = 1 << 16  # elements
 
 FLOATS = ("float32", "float32", "float64", "float16")

@@ -219,3 +219,23 @@ def test_products_with_weights_that_are_added_are_one_product(dtype):
 def test_products_are_not_joined_where_that_moves_more():
     args = [np.zeros(s, np.float32) for s in ((9, 8, 96), (96, 96), (24, 96), (96,))]
     assert len(shapes_of_products(*args)) == 2  # rows of 120 elements to be written, and weights, for results of 96
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_a_product_that_joins_one_of_the_state_is_not_computed_for_all_steps(before):
+    def gated(xs, u, w, b):
+        def step(h, x):
+            gates = jnp.tanh((x if before else x @ u + b) + h @ w)
+            h = gates[:, :24] * gates[:, 24:48] + gates[:, 48:72] * gates[:, 72:]
+            return h, h
+
+        return lax.scan(step, jnp.ones((8, 24)), xs @ u + b if before else xs)[1]
+
+    rng = np.random.default_rng(5)
+    args = [rng.uniform(-0.2, 0.2, s).astype(np.float32) for s in ((9, 8, 6), (6, 96), (24, 96), (96,))]
+    program = optimized_program(gated, *args)
+    (scan,) = (e for e in program.eqns if e.primitive.name == "scan")
+    products = [e for e in scan.params["jaxpr"].eqns if e.primitive.name == "dot_general"]
+    assert [[a.aval.shape for a in e.invars] for e in products] == [[(8, 30), (30, 96)]]
+    assert not any(e.primitive.name == "dot_general" for e in program.eqns)
+    np.testing.assert_allclose(functad.jit(gated)(*args), gated(*args), rtol=2e-5, atol=2e-6)

@@ -54,7 +54,7 @@ class FakeCuda:
                 return self.code_of.pop(name)
             if name in _WITH_CONTEXT:
                 assert self.context is not None, f"{name} without a context"
-            return act(*arguments) or 0
+            return act(*[a.value if isinstance(a, (ctypes.c_void_p, ctypes.c_uint)) else a for a in arguments]) or 0
 
         return entry
 
@@ -129,7 +129,7 @@ class FakeCuda:
         out._obj.value = self._new("event", [])
 
     def _cuEventRecord(self, event: int, stream: int) -> None:
-        self._of("event", event).append(len(self.calls))
+        self._of("event", event).append(len(self.calls) + 10 * len(self.launches))  # what stands for time
 
     def _cuEventSynchronize(self, event: int) -> None:
         assert self._of("event", event), "an event that was never recorded"
@@ -204,8 +204,7 @@ class FakeCuda:
         name, parameters = self._of("function", function)
         self._of("stream", stream)
         assert extra is None and bx * by * bz <= 1024 and min(gx, gy, gz, bx, by, bz) >= 1
-        assert len(arguments) == parameters, f"{name} takes {parameters} words, got {len(arguments)}"
-        words = [ctypes.c_uint64.from_address(pointer).value for pointer in arguments]
+        words = self._words(name, parameters, arguments)
         launch = {"entry": name, "grid": (gx, gy, gz), "block": (bx, by, bz), "shared": shared, "words": words}
         (self._capturing if self._capturing is not None and stream == self._captured_stream else self.launches).append(
             launch
@@ -221,12 +220,55 @@ class FakeCuda:
         out._obj.value = self._new("graph", self._capturing)
         self._capturing = self._captured_stream = None
 
+    def _cuGraphCreate(self, out: Any, flags: int) -> None:
+        out._obj.value = self._new("graph", [])
+
+    def _words(self, name: str, parameters: int, pointers: Any) -> list[int]:
+        assert len(pointers) == parameters, f"{name} takes {parameters} words, got {len(pointers)}"
+        return [ctypes.c_uint64.from_address(pointer).value for pointer in pointers]
+
+    def _node(self, told: Any) -> dict[str, Any]:
+        """What a kernel is given that is a node of a graph."""
+        p = told._obj
+        name, parameters = self._of("function", p.function)
+        self._of("context", p.context)
+        assert p.extra is None and p.kernel is None and min(*p.grid, *p.block) >= 1
+        words = self._words(name, parameters, (ctypes.c_void_p * parameters).from_address(p.arguments))
+        return {"entry": name, "grid": tuple(p.grid), "block": tuple(p.block), "shared": p.shared, "words": words}
+
+    def _cuGraphAddKernelNode(self, out: Any, graph: int, after: Any, count: int, told: Any) -> None:
+        nodes = self._of("graph", graph)
+        assert count == len(after)
+        waits = tuple([self._of("node", other)[1] for other in after])
+        assert all(other < len(nodes) for other in waits)
+        nodes.append({**self._node(told), "after": waits})
+        out._obj.value = self._new("node", (graph, len(nodes) - 1))
+
+    def _cuGraphAddChildGraphNode(self, out: Any, graph: int, after: Any, count: int, child: int) -> None:
+        nodes = self._of("graph", graph)
+        waits = tuple([self._of("node", other)[1] for other in after])
+        nodes.append({"child": list(self._of("graph", child)), "after": waits})
+        out._obj.value = self._new("node", (graph, len(nodes) - 1))
+
+    def _cuGraphExecKernelNodeSetParams(self, ready: int, node: int, told: Any) -> None:
+        nodes, graph = self._of("ready graph", ready)
+        made, number = self._of("node", node)
+        assert made == graph, "a node of another graph"
+        nodes[number] = {**nodes[number], **self._node(told)}
+
+    def _cuGraphExecChildGraphNodeSetParams(self, ready: int, node: int, child: int) -> None:
+        nodes, graph = self._of("ready graph", ready)
+        made, number = self._of("node", node)
+        assert made == graph, "a node of another graph"
+        nodes[number] = {**nodes[number], "child": list(self._of("graph", child))}
+
     def _cuGraphInstantiate(self, out: Any, graph: Any, flags: int) -> None:
-        out._obj.value = self._new("ready graph", self._of("graph", graph))
+        out._obj.value = self._new("ready graph", (list(self._of("graph", graph)), graph))
 
     def _cuGraphLaunch(self, graph: int, stream: int) -> None:
         self.replays.append(graph)
-        self.launches += self._of("ready graph", graph)
+        nodes, _ = self._of("ready graph", graph)
+        self.launches += [launch for node in nodes for launch in node.get("child", [node])]
 
     def _cuGraphExecDestroy(self, graph: int) -> None:
         self._of("ready graph", graph)
@@ -239,4 +281,5 @@ _WITH_CONTEXT = {
     name
     for name in PROTOTYPES
     if name.startswith(("cuMem", "cuStream", "cuModule", "cuFunc", "cuLaunch", "cuEvent", "cuGraph", "cuCtxSync"))
+    and name not in ("cuGraphLaunch", "cuGraphExecKernelNodeSetParams")  # whose arguments know it
 }

@@ -20,9 +20,11 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from numba import cuda
+from numba.cuda import dispatcher
 from numba.cuda.cudadrv import nvvm
 
 from functad.backends.cpu.compile import objects
@@ -33,6 +35,8 @@ from functad.primitives.user_kernels import PREFIX
 from functad.system.once import unforked
 
 _ENTRY = re.compile(r"\.visible\s+\.entry\s+(\w+)")
+_OUTSIDE = re.compile(r"\.extern\s+\.func\s+(?:\([^)]*\)\s*)?(\w+)")
+_OF_THE_DRIVER = {"vprintf", "malloc", "free", "__assertfail"}  # functions that it brings itself
 
 
 def machine_code(launch: Launch, capability: tuple[int, int]) -> tuple[bytes, str]:
@@ -48,6 +52,7 @@ def machine_code(launch: Launch, capability: tuple[int, int]) -> tuple[bytes, st
     kept = objects.read_packed(name, key)
     if kept is None:
         text = ptx(launch.kernel.function, launch.types, capability, launch.kernel.fused)
+        _check_calls(text, launch.kernel.name)
         kept = _entry(text).encode() + b"\0" + (_assembled(text, capability) or text.encode() + b"\0")
         objects.write_packed(name, key, kept)
     entry, _, code = kept.partition(b"\0")
@@ -64,10 +69,10 @@ def ptx(function: Any, arguments: Sequence[tuple[str, str]], capability: tuple[i
     """
     given = tuple([_type(kind, dtype) for kind, dtype in arguments])
     try:
-        with unforked, _one_at_a_time, _nvvm_option("fma", fused), _plain_indices(function):
+        with unforked, _one_at_a_time, _nvvm_option("fma", fused), _plain_indices(function), _device(capability):
             text, _ = cuda.compile_ptx(getattr(function, "py_func", function), given, cc=capability)
     except Exception as problem:
-        raise CompilationError(_explained(problem)) from problem
+        raise CompilationError(_explained(problem, _calls_users(function))) from problem
     return str(text)
 
 
@@ -89,8 +94,7 @@ def _plain_indices(function: Any) -> Iterator[None]:
     Elsewhere each access asks whether its index is negative, and keeps the array's size for that. Users' functions may
     count from the end, and what is a part of Numba itself compiles for the CPU, too.
     """
-    names = getattr(function, "py_func", function).__code__.co_names
-    if _arrays is None or any(name.startswith(PREFIX) for name in names):
+    if _arrays is None or _calls_users(function):
         yield
         return
     usual = _arrays.fix_integer_index
@@ -103,6 +107,22 @@ def _plain_indices(function: Any) -> Iterator[None]:
         _arrays.fix_integer_index = usual
 
 
+def _calls_users(function: Any) -> bool:
+    """Whether a kernel calls a function that a user wrote."""
+    return any(name.startswith(PREFIX) for name in getattr(function, "py_func", function).__code__.co_names)
+
+
+@contextmanager
+def _device(capability: tuple[int, int]) -> Iterator[None]:
+    """A context in which functions that users wrote are compiled for a device that Numba need not start."""
+    usual = dispatcher.get_current_device
+    dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)
+    try:
+        yield
+    finally:
+        dispatcher.get_current_device = usual
+
+
 _one_at_a_time = threading.RLock()
 _arrays: Any = import_module("numba.cuda.np.arrayobj") if find_spec("numba.cuda.np") else None
 
@@ -112,19 +132,39 @@ def _type(kind: str, dtype: str) -> Any:
     return scalar[::1] if kind == "array" else scalar
 
 
+def _check_calls(text: str, name: str) -> None:
+    """
+    Raises:
+        CompilationError: a kernel calls a function that nobody brings.
+    """
+    missing = sorted(set(_OUTSIDE.findall(text)) - _OF_THE_DRIVER)
+    if missing:
+        raise CompilationError(
+            f"the kernel `{name}` calls {', '.join(missing)}, which Numba's CUDA compiler does not bring along. A "
+            "function given to numba_primitive cannot reshape arrays, nor make new ones, on a GPU: let it read and "
+            "write elements by their indices; backend='cpu' runs it as it is"
+        )
+
+
 def _entry(text: str) -> str:
     found = _ENTRY.search(text)
     assert found, "PTX without an entry"
     return found[1]
 
 
-def _explained(problem: Exception) -> str:
+def _explained(problem: Exception, of_users: bool = False) -> str:
     if type(problem).__name__ in ("NvvmSupportError", "NvvmError", "OSError", "DynamicLibNotFoundError"):
         return (
             f"NVIDIA's compiler library libNVVM, or what it needs, is missing or does not work ({problem}): "
             "python -m pip install 'functad[cuda]' brings it; or set CUDA_HOME to the folder of a CUDA toolkit of "
             "version 12.1 or later. "
             "`python -m functad doctor` shows what is found"
+        )
+    if of_users:
+        return (
+            f"the CUDA compiler refused a kernel that calls a function given to numba_primitive ({problem}). On a GPU "
+            "such a function has numbers and indices, and makes no arrays: numpy.zeros, and slices that are added or "
+            "summed, are loops there; backend='cpu' runs it as it is"
         )
     return (
         f"the CUDA compiler refused a kernel ({type(problem).__name__}: {problem}). Please report this with the "
@@ -152,7 +192,11 @@ _WHEELS = ("nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvcc", "nvidia-nvvm")
 
 
 def _assembled(text: str, capability: tuple[int, int]) -> bytes | None:
-    """The cubin of a PTX; None where there is no assembler that takes it."""
+    """The cubin of a PTX; None where there is no assembler, or one that is older than the PTX.
+
+    Raises:
+        CompilationError: the assembler finds a mistake.
+    """
     program = assembler()
     if program is None:
         return None
@@ -160,8 +204,21 @@ def _assembled(text: str, capability: tuple[int, int]) -> bytes | None:
         source, target = Path(folder, "kernels.ptx"), Path(folder, "kernels.cubin")
         source.write_text(text, encoding="utf-8")
         command = [program, f"-arch=sm_{capability[0]}{capability[1]}", "-o", str(target), str(source)]
-        done = subprocess.run(command, capture_output=True, check=False)
-        return target.read_bytes() if done.returncode == 0 else None
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+        if done.returncode == 0:
+            return target.read_bytes()
+    if "Unsupported .version" in done.stderr or "is not defined for option 'gpu-name'" in done.stderr:
+        return None  # the driver may be newer
+    raise CompilationError(
+        f"NVIDIA's assembler {program} refused a kernel, so no GPU can run it: {_shortened(done.stderr)}. Please "
+        "report this with the kernel's .ptx"
+    )
+
+
+def _shortened(message: str) -> str:
+    """What an assembler says, without the names of its files."""
+    lines = [re.sub(r"^ptxas \S+kernels\.ptx, ", "", line) for line in message.splitlines() if line.strip()]
+    return " | ".join(lines[:5]) or "it does not say why"
 
 
 @cache

@@ -33,6 +33,11 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
 
 # The library's numbers: of the types of elements with those in which they are added, and of how matrices are read.
 _TYPES = {"float32": (0, 68), "float64": (1, 70), "complex64": (4, 68), "complex128": (5, 70)}
+_BFLOAT16, _TENSORFLOAT32 = 75, 77
+_FASTER = {
+    "fastest": _BFLOAT16, "bfloat16": _BFLOAT16, "BF16_BF16_F32": _BFLOAT16,
+    "high": _TENSORFLOAT32, "tensorfloat32": _TENSORFLOAT32, "TF32_TF32_F32": _TENSORFLOAT32,
+}  # fmt: skip
 _AS_IS, _TRANSPOSED = 0, 1
 _USUAL_WAY = -1
 _FAILURES = {
@@ -82,17 +87,25 @@ class Cublas:
 
     Args:
         calls: the library, or what stands for it.
-        streams: in which products run; the first one is the usual.
+        stream: in which products run usually.
         allocate: gives memory of the GPU.
 
     Raises:
         DeviceError: the library cannot be started.
     """
 
-    def __init__(self, calls: Any, streams: Sequence[int], allocate: Callable[[int], int]) -> None:
+    def __init__(self, calls: Any, stream: int, allocate: Callable[[int], int]) -> None:
         self._calls = calls
+        self._allocate = allocate
         self._lock = threading.Lock()
-        self._handles = {stream: self._new(stream, allocate) for stream in streams}
+        self._handles: dict[int, _Handle] = {}
+        self.prepare(stream)
+
+    def prepare(self, stream: int) -> None:
+        """Let products run in one more stream, with memory of its own."""
+        with self._lock:
+            if stream not in self._handles:
+                self._handles[stream] = self._new(stream)
 
     def version(self) -> str:
         """As "12.9.1"."""
@@ -105,6 +118,8 @@ class Cublas:
     def start(self, product: LibraryProduct, addresses: Sequence[int], stream: int) -> None:
         """Start a product in a stream, of matrices in memories that begin at these addresses."""
         kind, added = _TYPES[product.a.dtype.name]
+        if product.a.dtype.name in ("float32", "complex64"):
+            added = _FASTER.get(product.precision or "", added)
         factors = np.array([product.alpha, product.beta], product.a.dtype)
         alpha, beta = factors[:1].ctypes.data, factors[1:].ctypes.data
         a, b, c = (addresses[place.slot] + place.offset for place in (product.a, product.b, product.c))
@@ -124,14 +139,14 @@ class Cublas:
         sizes = f"{product.rows}×{product.terms} and {product.terms}×{product.columns}"
         self._check(code, f"`{product.name}`, of {sizes} matrices")
 
-    def _new(self, stream: int, allocate: Callable[[int], int]) -> _Handle:
+    def _new(self, stream: int) -> _Handle:
         handle = ctypes.c_void_p()
         self._check(self._calls.cublasCreate_v2(ctypes.byref(handle)), "cublasCreate")
         assert handle.value
         self._check(self._calls.cublasSetStream_v2(handle, stream), "cublasSetStream")
         # Given memory, it never asks the driver for any, which a graph could not record.
         nbytes = machine_model.CUDA_CUBLAS_BYTES
-        workspace = allocate(nbytes)
+        workspace = self._allocate(nbytes)
         self._check(self._calls.cublasSetWorkspace_v2(handle, workspace, nbytes), "cublasSetWorkspace")
         return _Handle(handle.value, workspace)
 

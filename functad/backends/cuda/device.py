@@ -51,8 +51,8 @@ class CudaDevice(Device):
 
     def put(self, array: np.ndarray, maker: str = "put there") -> DeviceMemory:
         """A copy of a host's array on the device."""
-        flat = np.ascontiguousarray(array)
-        block = self.pool.take(flat.nbytes, described(array.shape, array.dtype), maker)
+        block = self.pool.take(array.nbytes, described(array.shape, array.dtype), maker)
+        flat = np.ascontiguousarray(array)  # after it is known that there is room
         if flat.size:
             self.driver.upload(block.address, flat)
         return DeviceMemory(self, block, array.shape, array.dtype)

@@ -9,13 +9,15 @@ import ctypes
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial, wraps
+from functools import cached_property, wraps
 from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 
+from functad import machine_model
 from functad.backends.cuda import cublas
-from functad.backends.cuda.launching import Launch, LibraryProduct, PackedLaunches
+from functad.backends.cuda.graphs import KernelStart, LaunchGraph, ProductStart, Start
+from functad.backends.cuda.launching import Launch, LaunchNode, LibraryProduct
 from functad.backends.cuda.pool import NoMemoryError
 from functad.errors import DeviceError, DeviceFaultError
 from functad.records import NamedTuple
@@ -64,6 +66,11 @@ PROTOTYPES: dict[str, tuple[str, tuple[Any, ...]]] = {
     "cuStreamBeginCapture": ("cuStreamBeginCapture_v2", (_pointer, _int)),
     "cuStreamEndCapture": ("cuStreamEndCapture", (_pointer, _out)),
     "cuGraphInstantiate": ("cuGraphInstantiateWithFlags", (_out, _pointer, ctypes.c_uint64)),
+    "cuGraphCreate": ("cuGraphCreate", (_out, _uint)),
+    "cuGraphAddKernelNode": ("cuGraphAddKernelNode_v2", (_out, _pointer, _pointer, _size, _pointer)),
+    "cuGraphAddChildGraphNode": ("cuGraphAddChildGraphNode", (_out, _pointer, _pointer, _size, _pointer)),
+    "cuGraphExecKernelNodeSetParams": ("cuGraphExecKernelNodeSetParams_v2", (_pointer, _pointer, _pointer)),
+    "cuGraphExecChildGraphNodeSetParams": ("cuGraphExecChildGraphNodeSetParams", (_pointer, _pointer, _pointer)),
     "cuGraphLaunch": ("cuGraphLaunch", (_pointer, _pointer)),
     "cuGraphExecDestroy": ("cuGraphExecDestroy", (_pointer,)),
     "cuGraphDestroy": ("cuGraphDestroy", (_pointer,)),
@@ -122,7 +129,7 @@ FAILURES: dict[int, Failure] = {
     803: Failure("the driver library and the kernel module have different versions", "restart the machine"),
     804: Failure("the package cuda-compat does not suit this GPU", "remove it, or update the driver"),
 }  # fmt: skip
-_OUT_OF_MEMORY = 2
+_OUT_OF_MEMORY, _NO_CONTEXT = 2, 201
 
 
 def library() -> Any:
@@ -212,25 +219,31 @@ class CudaDriver:
         self._started: list[str] = []  # what may still be running
         self._functions: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
         self._modules: list[int] = []
-        self._forgotten: list[int] = []  # graphs that nobody starts any more
+        self._forgotten: list[LaunchGraph] = []  # that nobody starts any more
+        self._current = _Current()
+        self._get_context = calls.cuCtxGetCurrent
         start(calls)
-        self._device = self._got(ctypes.c_int, "cuDeviceGet", number).value
-        self._context = self._got(_pointer, "cuDevicePrimaryCtxRetain", self._device).value
-        # Graphs are recorded in a stream of their own: what other threads start meanwhile is no part of them.
-        self.stream, self.recording = self._new_stream(), self._new_stream()
+        self._device = self.got(ctypes.c_int, "cuDeviceGet", number).value
+        self._context = self.got(_pointer, "cuDevicePrimaryCtxRetain", self._device).value
+        # What becomes a part of a graph is recorded in streams of their own: what other threads start meanwhile is no
+        # part of it. Each has memory in which a library works, so that those of several may run at one time.
+        self.stream, *self.recording = [self._new_stream() for _ in range(1 + machine_model.CUDA_LANES)]
+        self.launch_kernel: Callable[..., int] = calls.cuLaunchKernel
+        self.change_kernel: Callable[..., int] = calls.cuGraphExecKernelNodeSetParams_v2
+        self._launch_graph = calls.cuGraphLaunch
         self._recorded = threading.Lock()  # while one is, nobody may wait for all streams
 
     @_in_context
     def _new_stream(self) -> int:
-        return self._got(_pointer, "cuStreamCreate", _NON_BLOCKING).value or 0
+        return self.got(_pointer, "cuStreamCreate", _NON_BLOCKING).value or 0
 
     # --- the device -------------------------------------------------------------------------------------
 
     def facts(self) -> DeviceFacts:
         name = ctypes.create_string_buffer(256)
-        self._do("cuDeviceGetName", name, len(name), self._device)
+        self.do("cuDeviceGetName", name, len(name), self._device)
         major, minor, shared, processors, threads = (
-            self._got(ctypes.c_int, "cuDeviceGetAttribute", attribute, self._device).value
+            self.got(ctypes.c_int, "cuDeviceGetAttribute", attribute, self._device).value
             for attribute in (_MAJOR, _MINOR, _SHARED, _MULTIPROCESSORS, _BLOCK_THREADS)
         )
         return DeviceFacts(name.value.decode(errors="replace"), (major, minor), processors, shared, threads)
@@ -239,95 +252,102 @@ class CudaDriver:
     def capacity(self) -> tuple[int, int]:
         """Bytes that are free, and bytes in all."""
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
-        self._do("cuMemGetInfo", ctypes.byref(free), ctypes.byref(total))
+        self.do("cuMemGetInfo", ctypes.byref(free), ctypes.byref(total))
         return free.value, total.value
 
     def enter(self) -> int | None:
         """Make the GPU's context that of this thread, if it is not. Returns what was, for `leave`."""
-        before: int | None = self._got(_pointer, "cuCtxGetCurrent").value
+        current = self._current
+        self.check(self._get_context(current.reference), "cuCtxGetCurrent")
+        before: int | None = current.context.value
         if before != self._context:
-            self._do("cuCtxSetCurrent", self._context)
+            self.do("cuCtxSetCurrent", self._context)
         return before
 
     def leave(self, before: int | None) -> None:
         """Make the context that of this thread again that was before `enter`."""
         if before != self._context and (before is not None or self._number):
-            self._do("cuCtxSetCurrent", before)
+            self.do("cuCtxSetCurrent", before)
 
     # --- memory -----------------------------------------------------------------------------------------
 
     @_in_context
     def allocate(self, nbytes: int) -> int:
         address = ctypes.c_uint64()
-        code = self._code("cuMemAllocAsync", ctypes.byref(address), nbytes, self.stream)
+        code = self.code("cuMemAllocAsync", ctypes.byref(address), nbytes, self.stream)
         if code == _OUT_OF_MEMORY:
             raise NoMemoryError
-        self._check(code, "cuMemAllocAsync")
+        self.check(code, "cuMemAllocAsync")
         return address.value
 
     @_in_context
     def release(self, address: int) -> None:
-        self._do("cuMemFreeAsync", address, self.stream)
+        self.do("cuMemFreeAsync", address, self.stream)
 
     @_in_context
     def upload(self, address: int, array: np.ndarray) -> None:
         """Copy a contiguous array to the device; it may be changed as soon as this returns."""
-        self._do("cuMemcpyHtoDAsync", address, array.ctypes.data, array.nbytes, self.stream)
+        self.do("cuMemcpyHtoDAsync", address, array.ctypes.data, array.nbytes, self.stream)
         if self._is_pinned(array.ctypes.data):  # the driver has copied all other memory by now
             self._settle()
 
     def _is_pinned(self, address: int) -> bool:
         """Whether the GPU itself reads the host's memory at an address, when it comes to it."""
         kind = ctypes.c_uint(0)
-        return (
-            not self._code("cuPointerGetAttribute", ctypes.byref(kind), _MEMORY_TYPE, address) and kind.value == _HOST
-        )
+        return not self.code("cuPointerGetAttribute", ctypes.byref(kind), _MEMORY_TYPE, address) and kind.value == _HOST
 
     @_in_context
     def download(self, array: np.ndarray, address: int) -> None:
         """Copy to a contiguous array, when all is done that was started before."""
-        self._do("cuMemcpyDtoHAsync", array.ctypes.data, address, array.nbytes, self.stream)
+        self.do("cuMemcpyDtoHAsync", array.ctypes.data, address, array.nbytes, self.stream)
         self._settle()
 
     @_in_context
-    def copy(self, target: int, source: int, nbytes: int) -> None:
-        self._do("cuMemcpyAsync", target, source, nbytes, self.stream)
+    def copy(self, target: int, source: int, nbytes: int, stream: int | None = None) -> None:
+        self.do("cuMemcpyAsync", target, source, nbytes, self.stream if stream is None else stream)
 
     def owns(self, address: int) -> bool:
         """Whether an address, of whichever library, is in this GPU's memory."""
         number = ctypes.c_int(-1)
-        code = self._code("cuPointerGetAttribute", ctypes.byref(number), _DEVICE_NUMBER, address)
+        code = self.code("cuPointerGetAttribute", ctypes.byref(number), _DEVICE_NUMBER, address)
         return not code and number.value == self._device
 
     # --- kernels ----------------------------------------------------------------------------------------
 
     @_in_context
-    def prepare(self, name: str, launches: Sequence[Launch | LibraryProduct]) -> CudaRun:
-        """Launches ready to be started, on memories whose addresses each call gives; `name` is what errors call it."""
-        packed = PackedLaunches([launch for launch in launches if isinstance(launch, Launch)])
-        first, spans = packed.words.ctypes.data, iter(packed.spans)
-        starts: list[Start] = []
-        for launch in launches:
-            if isinstance(launch, LibraryProduct):
-                starts.append(partial(self._start_product, launch))
-                continue
-            start, stop = next(spans)
-            pointers = (ctypes.c_void_p * (stop - start))(*range(first + 8 * start, first + 8 * stop, 8))
-            dimensions = (self._function(launch), *launch.grid, *launch.block, launch.shared)
-            starts.append(partial(self._start_kernel, launch.kernel.name, dimensions, pointers))
-        return CudaRun(self, name, packed, starts)
+    def prepare(self, name: str, nodes: Sequence[LaunchNode]) -> CudaRun:
+        """Nodes ready to be started, on memories whose addresses each call gives; `name` is what errors call it."""
+        launches = {id(node.launch): node.launch for node in nodes}
+        functions = {key: self._function(one) for key, one in launches.items() if isinstance(one, Launch)}
+        starts: list[Start] = [
+            KernelStart(self, node, functions[id(node.launch)], self._context)
+            if isinstance(node.launch, Launch)
+            else ProductStart(self, node)
+            for node in nodes
+        ]
+        return CudaRun(self, name, starts, [node.after for node in nodes])
 
-    def _start_kernel(
-        self, name: str, dimensions: tuple[int, ...], pointers: Any, addresses: Sequence[int], stream: int
-    ) -> None:
-        """Start a kernel whose arguments, with the addresses, lie behind pointers."""
-        code = self._code("cuLaunchKernel", *dimensions, stream, pointers, None)
-        if code:
-            self._check(code, f"starting the kernel `{name}`")
-
-    def _start_product(self, product: LibraryProduct, addresses: Sequence[int], stream: int) -> None:
+    def start_product(self, product: LibraryProduct, addresses: Sequence[int], stream: int) -> None:
+        """Start a library's product of memories at these addresses in a stream."""
         assert self.blas is not None
         self.blas.start(product, addresses, stream)
+
+    def recorded_product(self, product: LibraryProduct, addresses: Sequence[int], lane: int) -> int:
+        """A graph of what a library's product starts; lane: in which memory it works."""
+        stream = self.recording[lane]
+        assert self.blas is not None
+        self.blas.prepare(stream)
+        return self._captured(lambda: self.start_product(product, addresses, stream), stream)
+
+    @_in_context
+    def change_product(
+        self, ready: Any, node: int, product: LibraryProduct, addresses: Sequence[int], lane: int
+    ) -> int:
+        """Let a node of a graph be a product of other memories. Returns the driver's number of a failure, or 0."""
+        part = self.recorded_product(product, addresses, lane)
+        code = self.code("cuGraphExecChildGraphNodeSetParams", ready, node, part)
+        self.do("cuGraphDestroy", part)
+        return code
 
     @cached_property
     @_in_context
@@ -340,18 +360,18 @@ class CudaDriver:
         path = self._compiler.found_library("libcublas.so*")
         if path is None:
             return None
-        return cublas.Cublas(cublas.library(path), (self.stream, self.recording), self.allocate)
+        return cublas.Cublas(cublas.library(path), self.stream, self.allocate)
 
     def _function(self, launch: Launch) -> int:
         key = (launch.kernel.text, launch.types)
         if key not in self._functions:
             code, entry = self._compiler.machine_code(launch, self.facts().capability)
-            module = self._got(_pointer, "cuModuleLoadData", code).value
-            found = self._got(_pointer, "cuModuleGetFunction", module, entry.encode()).value
+            module = self.got(_pointer, "cuModuleLoadData", code).value
+            found = self.got(_pointer, "cuModuleGetFunction", module, entry.encode()).value
             assert module and found
             self._modules.append(module)
             if launch.shared > _DEFAULT_SHARED:
-                self._do("cuFuncSetAttribute", found, _DYNAMIC_SHARED, launch.shared)
+                self.do("cuFuncSetAttribute", found, _DYNAMIC_SHARED, launch.shared)
             self._functions[key] = found
         return self._functions[key]
 
@@ -360,42 +380,84 @@ class CudaDriver:
         kernel = launch.kernel
         return self._compiler.ptx(kernel.function, launch.types, self.facts().capability, kernel.fused)
 
-    @_in_context
-    def start_all(self, what: str, starts: Sequence[Start], addresses: Sequence[int], stream: int) -> None:
-        """Start what was prepared in a stream; what: what errors call it that come later."""
-        self._begin(what)
-        for start in starts:
-            start(addresses, stream)
+    def start_all(self, what: str, starts: Sequence[Start], bases: Sequence[int], stream: int | None = None) -> None:
+        """Start what was prepared; what: what errors call it that come later."""
+        if what not in self._started:
+            self._begin(what)
+        before = self.enter()
+        try:
+            for start in starts:
+                start.start(bases, stream)
+        finally:
+            if before != self._context:
+                self.leave(before)
 
     def _begin(self, what: str) -> None:
-        if what not in self._started:
-            self._started = [*self._started[-_REMEMBERED:], what]
+        self._started = [*self._started[-_REMEMBERED:], what]
 
     @_in_context
-    def captured(self, action: Callable[[], None]) -> int:
-        """A graph of what an action starts as parts of it (in the stream `recording`), which does not run now."""
+    def graph_of(self, starts: Sequence[Start], after: Sequence[Sequence[int]], bases: Sequence[int]) -> LaunchGraph:
+        """A graph of starts, each of which waits for those of the numbers in `after`."""
+        self._destroy_forgotten()
+        text = self.got(_pointer, "cuGraphCreate", 0).value
+        nodes: list[int] = []
+        for start, waits in zip(starts, after):
+            others = (ctypes.c_void_p * len(waits))(*[nodes[other] for other in waits])
+            nodes.append(start.add(text, others, bases))
+        return LaunchGraph(self._ready(text), text, nodes)
+
+    @_in_context
+    def captured(self, action: Callable[[int], None], times: int) -> LaunchGraph:
+        """A graph of what an action starts in the stream that it is given, so many times, one after the other."""
+        self._destroy_forgotten()
+        stream = self.recording[0]
+
+        def repeated() -> None:
+            for _ in range(times):
+                action(stream)
+
+        text = self._captured(repeated, stream)
+        return LaunchGraph(self._ready(text), text, ())
+
+    def _captured(self, action: Callable[[], None], stream: int) -> int:
         graph = ctypes.c_void_p()
         with self._recorded:
-            while self._forgotten:
-                self._do("cuGraphExecDestroy", self._forgotten.pop())
-            self._do("cuStreamBeginCapture", self.recording, _THREAD_LOCAL)
+            self.do("cuStreamBeginCapture", stream, _THREAD_LOCAL)
             try:
                 action()
             finally:
-                code = self._code("cuStreamEndCapture", self.recording, ctypes.byref(graph))
-        self._check(code, "cuStreamEndCapture")
-        ready = self._got(_pointer, "cuGraphInstantiate", graph, 0).value
-        self._do("cuGraphDestroy", graph)
+                code = self.code("cuStreamEndCapture", stream, ctypes.byref(graph))
+        self.check(code, "cuStreamEndCapture")
+        assert graph.value
+        return graph.value
+
+    def _ready(self, text: int) -> int:
+        ready: int | None = self.got(_pointer, "cuGraphInstantiate", text, 0).value
         assert ready
         return ready
 
-    @_in_context
-    def replay(self, what: str, graph: int) -> None:
-        """Start a graph; what: as for `launch_all`."""
-        self._begin(what)
-        self._do("cuGraphLaunch", graph, self.stream)
+    def _destroy_forgotten(self) -> None:
+        while self._forgotten:
+            graph = self._forgotten.pop()
+            self.do("cuGraphExecDestroy", graph.ready)
+            self.do("cuGraphDestroy", graph.text)
 
-    def forget(self, graph: int) -> None:
+    def replay(self, what: str, graph: LaunchGraph) -> None:
+        """Start a graph; what: as for `start_all`. Its stream knows the context, whichever is that of this thread."""
+        if what not in self._started:
+            self._begin(what)
+        code = self._launch_graph(graph.ready, self.stream)
+        if code:
+            self._replay_in_context(graph, code)
+
+    @_in_context
+    def _replay_in_context(self, graph: LaunchGraph, code: int) -> None:
+        """For a driver that wants it all the same; what else was wrong is said."""
+        if code == _NO_CONTEXT:
+            code = self._launch_graph(graph.ready, self.stream)
+        self.check(code, "cuGraphLaunch")
+
+    def forget(self, graph: LaunchGraph) -> None:
         """Destroy a graph, when the next one is recorded: this may be called from whichever thread, at any time."""
         self._forgotten.append(graph)
 
@@ -410,7 +472,7 @@ class CudaDriver:
     def synchronize_all(self) -> None:
         """Wait for other libraries' work, too."""
         with self._recorded:
-            self._do("cuCtxSynchronize")
+            self.do("cuCtxSynchronize")
 
     def wait_for(self, stream: int) -> None:
         """Let what is started from now on wait for what another library has started in a stream."""
@@ -423,22 +485,22 @@ class CudaDriver:
     @_in_context
     def _ordered(self, first: int, then: int) -> None:
         event = self.mark(first)
-        self._do("cuStreamWaitEvent", then, event, 0)
-        self._do("cuEventDestroy", event)  # by the driver, when it has come
+        self.do("cuStreamWaitEvent", then, event, 0)
+        self.do("cuEventDestroy", event)  # by the driver, when it has come
 
     @_in_context
     def mark(self, stream: int | None = None) -> int:
         """An event, which is when all is done that was started before."""
-        event = self._got(_pointer, "cuEventCreate", 0).value
-        self._do("cuEventRecord", event, self.stream if stream is None else stream)
+        event = self.got(_pointer, "cuEventCreate", 0).value
+        self.do("cuEventRecord", event, self.stream if stream is None else stream)
         assert event
         return event
 
     def microseconds_between(self, first: int, then: int) -> float:
-        self._do("cuEventSynchronize", then)
-        found = 1e3 * self._got(ctypes.c_float, "cuEventElapsedTime", first, then).value
+        self.do("cuEventSynchronize", then)
+        found = 1e3 * self.got(ctypes.c_float, "cuEventElapsedTime", first, then).value
         for event in (first, then):
-            self._do("cuEventDestroy", event)
+            self.do("cuEventDestroy", event)
         return float(found)
 
     @_in_context
@@ -452,23 +514,23 @@ class CudaDriver:
         return min(found)
 
     def _settle(self) -> None:
-        self._do("cuStreamSynchronize", self.stream)
+        self.do("cuStreamSynchronize", self.stream)
         self._started = []
 
     # --- calls ------------------------------------------------------------------------------------------
 
-    def _code(self, name: str, *arguments: Any) -> int:
+    def code(self, name: str, *arguments: Any) -> int:
         return int(getattr(self._calls, PROTOTYPES[name][0])(*arguments))
 
-    def _do(self, name: str, *arguments: Any) -> None:
-        self._check(self._code(name, *arguments), name)
+    def do(self, name: str, *arguments: Any) -> None:
+        self.check(self.code(name, *arguments), name)
 
-    def _got(self, kind: Any, name: str, *arguments: Any) -> Any:
+    def got(self, kind: Any, name: str, *arguments: Any) -> Any:
         found = kind()
-        self._do(name, ctypes.byref(found), *arguments)
+        self.do(name, ctypes.byref(found), *arguments)
         return found
 
-    def _check(self, code: int, what: str) -> None:
+    def check(self, code: int, what: str) -> None:
         if code:
             fail(self._calls, code, what, self._started)
 
@@ -527,26 +589,39 @@ def fail(calls: Any, code: int, what: str, started: Sequence[str]) -> None:
     raise kind(f"{known.meaning} ({symbol}, error {code}, in {what}): {known.fix}{before}")
 
 
-Start = Callable[[Sequence[int], int], None]  # of a kernel or a product: with the addresses of memories, in a stream
+class _Current(threading.local):
+    """Where the driver writes which context is current in this thread."""
+
+    def __init__(self) -> None:
+        self.context = ctypes.c_void_p()
+        self.reference = ctypes.byref(self.context)
 
 
 class CudaRun:
-    """Launches ready to be started on one GPU. One thread at a time may use it."""
+    """Nodes ready to be started on one GPU. One thread at a time may use it."""
 
-    def __init__(self, driver: CudaDriver, name: str, packed: PackedLaunches, starts: Sequence[Start]) -> None:
+    def __init__(self, driver: CudaDriver, name: str, starts: Sequence[Start], after: Sequence[Sequence[int]]) -> None:
         self._driver = driver
         self._name = name
-        self._packed = packed
         self._starts = starts
+        self._after = after
 
-    def start(self, addresses: Sequence[int], recorded: bool = False) -> None:
-        """Start all launches on memories that begin at these addresses; recorded: as parts of what is captured."""
-        self._packed.place(addresses)
-        stream = self._driver.recording if recorded else self._driver.stream
-        self._driver.start_all(self._name, self._starts, addresses, stream)
+    def start(self, bases: Sequence[int]) -> None:
+        """Start all, one after the other, on memories that begin at these addresses."""
+        self._driver.start_all(self._name, self._starts, bases)
 
-    def profiled(self, addresses: Sequence[int], times: int) -> list[float]:
-        """The least time in µs that each launch took, of so many."""
-        self._packed.place(addresses)
-        stream = self._driver.stream
-        return [self._driver.least_time(partial(start, addresses, stream), times) for start in self._starts]
+    def start_one(self, number: int, bases: Sequence[int], stream: int | None = None) -> None:
+        """Start the node of that number, in a stream."""
+        self._driver.start_all(self._name, [self._starts[number]], bases, stream)
+
+    def record(self, bases: Sequence[int]) -> LaunchGraph:
+        """A graph of all, which does not run now."""
+        return self._driver.graph_of(self._starts, self._after, bases)
+
+    def change(self, graph: LaunchGraph, numbers: Sequence[int], bases: Sequence[int]) -> bool:
+        """Let the nodes of these numbers have other memories; False if that cannot be."""
+        ready, nodes, starts = graph.ready, graph.nodes, self._starts
+        for number in numbers:
+            if starts[number].change(ready, nodes[number], bases):
+                return False
+        return True

@@ -12,10 +12,13 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
-from functad.backends.cuda.mapping import OWNER, LoopMapping, MappedLoop, map_nest
+import numpy as np
+
+from functad import machine_model
+from functad.backends.cuda.mapping import OWNER, Gathering, LoopMapping, MappedLoop, map_nest, rows_of_blocks
 from functad.backends.cuda.vectors import in_fours, in_groups
-from functad.dtypes import is_narrow_float
-from functad.lowering.memory.buffers import Buffer, Storage
+from functad.dtypes import compute_dtype, is_narrow_float
+from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
 from functad.lowering.nests.affine import Affine, Symbol, data, delinear
 from functad.lowering.nests.nest import (
     POST,
@@ -24,6 +27,7 @@ from functad.lowering.nests.nest import (
     Carried,
     IndexLet,
     Let,
+    Load,
     Nest,
     Segments,
     Statement,
@@ -52,30 +56,39 @@ SHARED_TYPES = {
 }  # where an accumulator's type is not called like its dtype
 
 
+TICKETS = "tickets"  # the kind of memory that counts who has finished; it is 0 before a kernel, and after it
+
+
 @dataclass(frozen=True)
 class CudaKernel:
-    """The text of a kernel below its name, its parameters, and what its loops have become."""
+    """The text of a kernel below its name, its parameters, and what its loops have become.
+
+    threads: of a block; None if they are as many as usual.
+    """
 
     body: str
     parameters: tuple[Parameter, ...]
     mapping: LoopMapping
+    threads: int | None = None
 
 
 def emit(nest: Nest, threads: int) -> CudaKernel:
     """The kernel of a nest whose loops have been merged, for blocks of `threads`.
 
-    A kernel does all of its work on a grid of any size. What a block computes together goes through shared memory: a
-    reduction by a tree, what is carried along by as many sums as the block has threads, at a time.
+    Unless its mapping says that nobody does two steps, a kernel does all of its work on a grid of any size. What a
+    block computes together goes through shared memory: a reduction by a tree, what is carried along by as many sums as
+    the block has threads, at a time. Where blocks share a reduction, each leaves in memory what its part has come to.
     """
     return _emitter(nest, map_nest(nest, threads), threads).kernel()
 
 
 def emit_rows(nests: Sequence[Nest], vocabulary: Set[str], threads: int) -> CudaKernel:
-    """One kernel of several nests, whose first loops are the same rows: a block computes a row, nest after nest.
+    """One kernel of several nests, whose first loops are the same rows: a block computes a few, nest after nest.
 
     What one of them has left for a row the next one reads, so a row is in the caches. vocabulary: names not to be used.
     """
-    row = nests[0].loops[0]
+    rows = nests[0].loops[0].extent
+    sharing = rows_of_blocks(nests, threads)
     merged: dict[Storage, Parameter] = {}
     names: set[str] = set()
     for nest in nests:
@@ -83,35 +96,69 @@ def emit_rows(nests: Sequence[Nest], vocabulary: Set[str], threads: int) -> Cuda
             known = merged.get(storage)
             name = known[0] if known else fresh(name, names)
             merged[storage] = (name, buffer, mode if known is None or known[2] == mode else "rw")
-    taken = {"thread", "row_here"}
-    lines = ["thread = cuda.threadIdx.x", f"for row_here in range(cuda.blockIdx.x, {row.extent}, cuda.gridDim.x):"]
+    own_names = {"thread", "lane", "own", "block", "row_here"}
+    taken = {*own_names}
+    lines = ["thread = cuda.threadIdx.x", *lanes_of_threads(sharing)]
+    tiles = -(-rows // sharing.side)
+    one_step = tiles <= machine_model.CUDA_ONE_STEP_BLOCKS
+    begin = "block = cuda.blockIdx.x" if one_step else f"for block in range(cuda.blockIdx.x, {tiles}, cuda.gridDim.x):"
+    place = f"{sharing.side} * block + own" if sharing.side > 1 else "block"
+    lines += [begin, f"{'' if one_step else '    '}row_here = {place}"]
+    conditions = [f"row_here < {rows}"] if rows % sharing.side else []
+    condition = " and ".join([*conditions, *sharing.conditions])
     inner: list[MappedLoop] = []
     for nest in nests:
         inside = tuple(MappedLoop(s.name, s.extent) for s in nest.loops[1:])
-        mapping = LoopMapping(block=(MappedLoop(nest.loops[0].name, row.extent),), thread=inside)
-        emitter = _emitter(nest, mapping, threads)
+        mapping = LoopMapping(block=(MappedLoop(nest.loops[0].name, rows),), thread=inside)
+        emitter = _emitter(nest, mapping, sharing.lanes, is_row=not inside)
         inner += [loop for loop in emitter.mapping.thread if loop not in inner]
         own = [name for name, _, _ in (merged[storage] for storage in parameters(nest))]
-        text = emitter.row(merged)
-        others = {*vocabulary, *taken, *(names - set(own))} - {"thread", "row_here"}
+        text = emitter.row(merged, str(sharing.lanes), condition)
+        others = {*vocabulary, *taken, *(names - set(own))} - own_names
         text, _ = own_names_apart(text, own, others)
-        taken |= _set_in(text)
-        lines.append(text.rstrip("\n"))
-    mapping = LoopMapping(
-        block=(MappedLoop("row_here", row.extent),), thread=tuple(inner) or (MappedLoop("thread", 1),)
+        taken |= set_in(text)
+        lines.append((textwrap.dedent(text) if one_step else text).rstrip("\n"))
+    block, thread = (MappedLoop("row_here", rows),), tuple(inner) or (MappedLoop("thread", 1),)
+    return CudaKernel(
+        "\n".join(lines) + "\n",
+        tuple(merged.values()),
+        LoopMapping(block=block, thread=thread, gathering=sharing, one_step=one_step),
     )
-    return CudaKernel("\n".join(lines) + "\n", tuple(merged.values()), mapping)
 
 
-def _set_in(text: str) -> set[str]:
+def lanes_of_threads(sharing: Gathering) -> list[str]:
+    """Lines that say which thread this is of those of its result, and which of the block's results that is."""
+    side, lanes = sharing.side, sharing.lanes
+    if side == 1:
+        return ["lane = thread"]
+    if sharing.along:
+        return [f"lane = thread % {lanes}", f"own = thread // {lanes}"]
+    return [f"lane = thread // {side}", f"own = thread % {side}"]
+
+
+def point_of(nest: Nest, given: Mapping[Storage, Parameter], known: Mapping[Storage, str]) -> str:
+    """The text of one point of a nest without reductions, where its loop variables are set.
+
+    given: what parameters are called. known: names of values that are read of some storages.
+    """
+    statements: list[Statement] = [
+        Let((s.name,), known[s.buffer.storage], (known[s.buffer.storage],), PRE, None)
+        if isinstance(s, Load) and s.buffer.storage in known
+        else s
+        for s in nest.statements
+    ]
+    return CudaEmitter(replace(nest, statements=statements), LoopMapping(), {}).point(given)
+
+
+def set_in(text: str) -> set[str]:
     """The names that a text sets."""
     nodes = ast.walk(ast.parse(textwrap.dedent(text)))
     return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
-def _emitter(nest: Nest, mapping: LoopMapping, threads: int) -> CudaEmitter:
-    """What prints a nest, by four elements where that pays."""
-    fours = in_fours(nest, mapping, threads)
+def _emitter(nest: Nest, mapping: LoopMapping, threads: int, is_row: bool = False) -> CudaEmitter:
+    """What prints a nest, by four elements where that pays. is_row: its last loop is a row, which stands alone."""
+    fours = None if is_row else in_fours(nest, mapping, threads)
     values = {a.name: (a.value,) for a in nest.accumulators}
     return CudaEmitter(nest, mapping, values) if fours is None else CudaEmitter(fours.nest, fours.mapping, fours.values)
 
@@ -139,7 +186,8 @@ class CudaEmitter:
         elif self.nest.carries:
             self._carried_by_block()
         else:
-            self._by_block()
+            assert self.mapping.gathering is not None
+            self._gathered_by_blocks(self.mapping.gathering)
         return CudaKernel("\n".join(self.lines) + "\n", tuple(self.parameters.values()), self.mapping)
 
     def _constants(self) -> None:
@@ -166,7 +214,10 @@ class CudaEmitter:
     def _by_thread(self) -> None:
         depth_of = {**dict.fromkeys(self.outer, 0), **{s: d for d, s in enumerate(self.inner, 1)}}
         self.depths = depths(self.nest, depth_of)
-        self._loop(0, "point", self.outer, "cuda.grid(1)", "cuda.gridsize(1)")
+        if self.mapping.one_step:
+            self._one_step(0, "point", self.outer)
+        else:
+            self._loop(0, "point", self.outer, "cuda.grid(1)", "cuda.gridsize(1)")
         self._statements(PRE, 0, 1)
         for a in self.nest.accumulators:
             self._line(1, f"{a.name} = {identity(a)}")
@@ -194,43 +245,132 @@ class CudaEmitter:
     def _shared_type(self, gathered: Accumulator | Carried) -> str:
         return SHARED_TYPES.get(gathered.dtype.name, gathered.dtype.name)
 
-    def row(self, given: Mapping[Storage, Parameter]) -> str:
-        """The text of what a block computes of row `row_here`; given: what parameters are called."""
+    def row(self, given: Mapping[Storage, Parameter], lanes: str, condition: str) -> str:
+        """The text of what threads compute together of row `row_here`, of which each knows its number `lane`.
+
+        given: what parameters are called. lanes: how many threads. condition: under which there is such a row, or "".
+        """
         self.parameters = dict(given)
         for name, value in self.nest.used_constants().items():
             self._line(1, f"{name} = {literal_text(value, value.dtype)}")
         self._share(1, self.nest.accumulators)
-        self._line(1, f"{self.outer[0].name} = row_here")
-        self._statements(PRE, 0, 1)
         if self.nest.accumulators:
-            self._gathered()
+            self._line(1, *[f"{a.name} = {identity(a)}" for a in self.nest.accumulators])
+        depth = self._under(1, condition)
+        self._line(depth, f"{self.outer[0].name} = row_here")
+        self._statements(PRE, 0, depth)
+        if self.nest.accumulators:
+            self._terms(depth, "lane", lanes)
+            self._tree(1, lanes)
+            self._results(1, condition)
         elif self.inner:
-            self._loop(1, "term", self.inner, "thread", "THREADS")
-            self._statements(PRE, 1, 2)
-            self._stores(PRE, 2)
-            self._line(1, "cuda.syncthreads()")
+            self._loop(depth, "term", self.inner, "lane", lanes)
+            self._statements(PRE, 1, depth + 1)
+            self._stores(PRE, depth + 1)
         else:
-            self._line(1, "if thread == 0:")
-            self._stores(PRE, 2)
-            self._line(1, "cuda.syncthreads()")
+            self._line(depth, "if lane == 0:")
+            self._stores(PRE, depth + 1)
+        self._line(1, "cuda.syncthreads()")
         return "\n".join(self.lines) + "\n"
 
-    def _by_block(self) -> None:
-        self._begin_block(self.nest.accumulators)
-        self._gathered()
+    def point(self, given: Mapping[Storage, Parameter]) -> str:
+        """The text of one point; given: what parameters are called."""
+        self.parameters = dict(given)
+        self._constants()
+        for s in self.nest.statements:
+            self._line(0, self._text(s))
+        self._stores(PRE, 0)
+        return "\n".join(self.lines) + "\n"
 
-    def _gathered(self) -> None:
-        """Accumulators over the inner loops, which the threads of a block share, and what follows from them."""
-        for a in self.nest.accumulators:
-            self._line(1, f"{a.name} = {identity(a)}")
-        self._loop(1, "term", self.inner, "thread", "THREADS")
-        self._statements(PRE, 1, 2)
-        self._innermost(2)
-        self._tree(self.nest.accumulators)
-        self._statements(POST, None, 1)
-        self._line(1, "if thread == 0:")
-        self._stores(POST, 2)
-        self._line(1, "cuda.syncthreads()")
+    def _under(self, depth: int, condition: str) -> int:
+        """How deep lines under a condition stand."""
+        if condition:
+            self._line(depth, f"if {condition}:")
+        return depth + bool(condition)
+
+    def _gathered_by_blocks(self, gathering: Gathering) -> None:
+        """Accumulators over the inner loops, which the threads of blocks share, and what follows from them."""
+        self._share(0, self.nest.accumulators)
+        if gathering.parts > 1:
+            self._line(0, "ticket = cuda.shared.array(1, uint32)")
+        self._line(0, "thread = cuda.threadIdx.x", *lanes_of_threads(gathering))
+        results = math.prod(s.extent for s in self.outer)
+        tiles = -(-results // gathering.side)
+        base, condition = self._begin_tile(gathering, results, tiles)
+        self._line(base, *[f"{a.name} = {identity(a)}" for a in self.nest.accumulators])
+        depth = self._under(base, condition)
+        self._places(depth, "result", self.outer)
+        self._statements(PRE, 0, depth)
+        terms, lanes = math.prod(s.extent for s in self.inner), str(gathering.lanes)
+        if gathering.parts == 1:
+            self._terms(depth, "lane", lanes)
+        else:
+            length = -(-terms // gathering.parts)
+            self._terms(depth, f"{length} * part + lane", lanes, f"min({length} * part + {length}, {terms})")
+        self._tree(base, lanes, gathering.distance)
+        if gathering.parts == 1:
+            self._results(base, condition)
+        else:
+            self._put_parts_together(base, gathering, results, tiles, condition)
+        if not self.mapping.one_step:
+            self._line(base, "cuda.syncthreads()")
+
+    def _begin_tile(self, gathering: Gathering, results: int, tiles: int) -> tuple[int, str]:
+        """What a block does, which may be a loop, whose depth, and under which condition a thread has a result."""
+        side, parts = gathering.side, gathering.parts
+        if self.mapping.one_step:
+            self._line(0, "block = cuda.blockIdx.x")
+        else:
+            self._line(0, f"for block in range(cuda.blockIdx.x, {tiles * parts}, cuda.gridDim.x):")
+        depth, tile = 0 if self.mapping.one_step else 1, "block"
+        if parts > 1:
+            self._line(depth, f"part = block // {tiles}", f"tile = block % {tiles}")
+            tile = "tile"
+        self._line(depth, f"result = {f'{side} * {tile} + own' if side > 1 else tile}")
+        conditions = [f"result < {results}"] if results % side else []
+        return depth, " and ".join([*conditions, *gathering.conditions])
+
+    def _terms(self, depth: int, first: str, lanes: str, end: str = "") -> None:
+        """What a thread gathers of the inner loops."""
+        self._loop(depth, "term", self.inner, first, lanes, end)
+        self._statements(PRE, 1, depth + 1)
+        self._innermost(depth + 1)
+
+    def _results(self, depth: int, condition: str) -> None:
+        """What follows from what has been gathered, by one thread for each result."""
+        self._line(depth, f"if lane == 0{f' and {condition}' if condition else ''}:")
+        self._line(depth + 1, *[f"{a.name} = shared_{a.name}[thread]" for a in self.nest.accumulators])
+        self._statements(POST, None, depth + 1)
+        self._stores(POST, depth + 1)
+
+    def _put_parts_together(self, at: int, gathering: Gathering, results: int, tiles: int, condition: str) -> None:
+        """What each part has come to goes to memory; the last block of a result puts the parts together, in order."""
+        lanes, parts, gathered = gathering.lanes, gathering.parts, self.nest.accumulators
+        partial = {a.name: self._partial(a, (parts, results)) for a in gathered}
+        tickets = self._given("tickets", new_buffer("tickets", (tiles,), np.dtype(np.uint32), TICKETS))
+        self._line(at, f"if lane == 0{f' and {condition}' if condition else ''}:")
+        self._line(
+            at + 1, *[f"{partial[a.name]}[{results} * part + result] = shared_{a.name}[thread]" for a in gathered]
+        )
+        self._line(at, "cuda.threadfence()", "cuda.syncthreads()", "if thread == 0:")
+        self._line(at + 1, f"ticket[0] = cuda.atomic.inc({tickets}, tile, u32({parts - 1}))")
+        self._line(at, "cuda.syncthreads()", f"if ticket[0] == {parts - 1}:")
+        self._line(at + 1, "cuda.threadfence()", *[f"{a.name} = {identity(a)}" for a in gathered])
+        depth = self._under(at + 1, condition)
+        self._line(depth, f"for at in range(lane, {parts}, {lanes}):")
+        for a in gathered:
+            self._line(depth + 1, f"{a.name} = {combined(a, a.name, f'{partial[a.name]}[{results} * at + result]')}")
+        self._tree(at + 1, str(lanes), gathering.distance)
+        self._results(at + 1, condition)
+
+    def _partial(self, a: Accumulator, shape: tuple[int, ...]) -> str:
+        return self._given(f"parts_{a.name}", new_buffer(f"parts_{a.name}", shape, compute_dtype(a.dtype)))
+
+    def _given(self, name: str, buffer: Buffer) -> str:
+        """The name of one more parameter."""
+        name = fresh(name, {known for known, _, _ in self.parameters.values()})
+        self.parameters[buffer.storage] = (name, buffer, "rw")
+        return name
 
     def _carried_by_block(self) -> None:
         """As many steps at a time as a block has threads; `before` is what all earlier ones have come to."""
@@ -272,51 +412,62 @@ class CudaEmitter:
     def _innermost(self, depth: int) -> None:
         self._stores(PRE, depth)
         for a in self.nest.accumulators:
-            for value in self.values[a.name]:
-                self._line(depth, f"{a.name} = {combined(a, a.name, value)}")
+            values = list(self.values[a.name])
+            while len(values) > 1:  # by pairs, so that few wait for one another
+                pairs = [values[k : k + 2] for k in range(0, len(values), 2)]
+                values = [combined(a, *pair) if len(pair) == 2 else pair[0] for pair in pairs]
+            self._line(depth, f"{a.name} = {combined(a, a.name, values[0])}")
 
-    def _tree(self, accumulators: Sequence[Accumulator]) -> None:
-        """Every thread's partial results into those of the block, in all of its threads."""
-        for a in accumulators:
-            self._line(1, f"shared_{a.name}[thread] = {a.name}")
-        self._line(1, "cuda.syncthreads()")
-        self._line(1, "half = THREADS // 2")
-        self._line(1, "while half > 0:")
-        self._line(2, "if thread < half:")
-        for a in accumulators:
+    def _tree(self, depth: int, lanes: str, distance: int = 1) -> None:
+        """The partial results of all threads of each result into that of its first one, in shared memory.
+
+        distance: between those threads of a result.
+        """
+        for a in self.nest.accumulators:
+            self._line(depth, f"shared_{a.name}[thread] = {a.name}")
+        self._line(depth, "cuda.syncthreads()", f"half = {lanes} // 2", "while half > 0:", "    if lane < half:")
+        other = "thread + half" if distance == 1 else f"thread + {distance} * half"
+        for a in self.nest.accumulators:
             shared = f"shared_{a.name}"
-            self._line(3, f"{shared}[thread] = {combined(a, f'{shared}[thread]', f'{shared}[thread + half]')}")
-        self._line(2, "cuda.syncthreads()")
-        self._line(2, "half = half // 2")
-        for a in accumulators:
-            self._line(1, f"{a.name} = shared_{a.name}[0]")
+            self._line(depth + 2, f"{shared}[thread] = {combined(a, f'{shared}[thread]', f'{shared}[{other}]')}")
+        self._line(depth + 1, "cuda.syncthreads()", "half = half // 2")
 
     # --- lines -------------------------------------------------------------------------------------------
 
     def _line(self, depth: int, *lines: str) -> None:
         self.lines += ["    " * depth + line for line in lines]
 
-    def _loop(self, depth: int, name: str, symbols: Sequence[Symbol], first: str, step: str) -> None:
-        """One loop, shared among threads, over all points of several loops; within it, their variables."""
-        extent = 1
-        for symbol in symbols:
-            extent *= symbol.extent
+    def _loop(self, depth: int, name: str, symbols: Sequence[Symbol], first: str, step: str, end: str = "") -> None:
+        """One loop, shared among threads, over all points of several loops or up to an end; within, their variables."""
+        end = end or str(math.prod(symbol.extent for symbol in symbols))
         if len(symbols) == 1:
-            self._line(depth, f"for {symbols[0].name} in range({first}, {extent}, {step}):")
+            self._line(depth, f"for {symbols[0].name} in range({first}, {end}, {step}):")
             return
-        self._line(depth, f"for {name} in range({first}, {extent}, {step}):")
+        self._line(depth, f"for {name} in range({first}, {end}, {step}):")
         self._places(depth + 1, name, symbols)
+
+    def _one_step(self, depth: int, name: str, symbols: Sequence[Symbol]) -> None:
+        """The point of several loops that is this thread's, if there is one."""
+        name = symbols[0].name if len(symbols) == 1 else name
+        self._line(depth, f"{name} = cuda.grid(1)", f"if {name} < {math.prod(s.extent for s in symbols)}:")
+        if len(symbols) != 1:
+            self._places(depth + 1, name, symbols)
 
     def _places(self, depth: int, name: str, symbols: Sequence[Symbol]) -> None:
         """The variables of several loops, of a point among all of theirs."""
+        if len(symbols) == 1:
+            self._line(depth, f"{symbols[0].name} = {name}")
+            return
         extents = [s.extent for s in symbols]
         for symbol, value in zip(symbols, delinear(data(name, 0, math.prod(extents) - 1), extents)):
             self._line(depth, f"{symbol.name} = {value.text()}")
 
     def _statements(self, level: int, depth: int | None, at: int) -> None:
         """Print the statements of a level that must stand `depth` loops deep (of any depth for None)."""
-        chosen = [s for s in self.nest.statements if s.level == level and depth in (None, self.depths[s])]
-        for group in in_groups(chosen):
+        self._print([s for s in self.nest.statements if s.level == level and depth in (None, self.depths[s])], at)
+
+    def _print(self, statements: Sequence[Statement], at: int) -> None:
+        for group in in_groups(statements):
             if len(group) > 1:
                 self._load_four(group, at)
             else:
@@ -329,7 +480,7 @@ class CudaEmitter:
         array, first = self.parameters[buffer.storage][0], loads[0].offset.text()
         self._line(at, f"{', '.join(given)} = load4({array}, {first})")
         for name, bits in zip(names, given) if narrow else ():
-            self._line(at, f"{name} = {_loaded(buffer, bits)}")
+            self._line(at, f"{name} = {loaded_text(buffer, bits)}")
 
     def _text(self, s: Statement) -> str:
         if isinstance(s, Let):
@@ -341,18 +492,21 @@ class CudaEmitter:
             step = "" if self.mapping.by_block else self.nest.carried.name
             return f"{s.name} = {carried_on(s, s.name, s.value, step)}"
         element = self._element(s.buffer, s.offset)
-        return f"{s.name} = {_loaded(s.buffer, element)}"
+        return f"{s.name} = {loaded_text(s.buffer, element)}"
 
     def _stores(self, level: int, depth: int) -> None:
-        for group in in_groups([store for store in self.nest.stores if store.level == level]):
+        self._store_all([store for store in self.nest.stores if store.level == level], depth)
+
+    def _store_all(self, stores: Sequence[Store], depth: int) -> None:
+        for group in in_groups(stores):
             store = group[0]
             if isinstance(store, Update):
                 self._update(store, depth)
             elif len(group) > 1:
-                array, values = self.parameters[store.buffer.storage][0], ", ".join(map(_stored, group))
+                array, values = self.parameters[store.buffer.storage][0], ", ".join(map(stored_text, group))
                 self._line(depth, f"store4({array}, {store.offset.text()}, {values})")
             else:
-                self._line(depth, f"{self._element(store.buffer, store.offset)} = {_stored(store)}")
+                self._line(depth, f"{self._element(store.buffer, store.offset)} = {stored_text(store)}")
 
     def _update(self, update: Update, depth: int) -> None:
         owned = [f"{self.nest.owners.name} == {OWNER}"] if self.nest.owners else []
@@ -364,17 +518,19 @@ class CudaEmitter:
             self._line(depth, f"cuda.atomic.{update.kind}({array}, {update.offset.text()}, {update.value})")
             return
         element = self._element(update.buffer, update.offset)
-        after = updated(update, _loaded(update.buffer, element))
-        self._line(depth, f"{element} = {_stored(replace(update, value=after))}")
+        after = updated(update, loaded_text(update.buffer, element))
+        self._line(depth, f"{element} = {stored_text(replace(update, value=after))}")
 
     def _element(self, buffer: Buffer, offset: Affine) -> str:
         return f"{self.parameters[buffer.storage][0]}[{offset.text()}]"
 
 
-def _loaded(buffer: Buffer, element: str) -> str:
+def loaded_text(buffer: Buffer, element: str) -> str:
+    """The value of an element of a buffer."""
     return f"from_bits_{rounding(buffer.dtype)}({element})" if is_narrow_float(buffer.dtype) else element
 
 
-def _stored(store: Store) -> str:
+def stored_text(store: Store) -> str:
+    """What lies in memory of the value of a store."""
     dtype = store.buffer.dtype
     return f"bits_{rounding(dtype)}({store.value})" if is_narrow_float(dtype) else store.value

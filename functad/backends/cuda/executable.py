@@ -9,8 +9,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any
+from functools import cache, partial
 
 import numpy as np
 
@@ -18,24 +17,25 @@ from functad import machine_model
 from functad.backends.cpu import report
 from functad.backends.cpu.compile.objects import keep_source
 from functad.backends.cpu.runtime.plain import load_source
-from functad.backends.cuda.cublas import takes
 from functad.backends.cuda.device import CudaDevice, devices
-from functad.backends.cuda.launching import Kernel, Launch
-from functad.backends.cuda.lowering import THREADS, TILE, CudaLowering
+from functad.backends.cuda.launching import ArrayPlace, Kernel, Launch, LibraryProduct
+from functad.backends.cuda.lowering import THREADS, CudaLowering
 from functad.backends.cuda.memory import DeviceMemory, described
-from functad.backends.cuda.products import library_product, product_kernel, product_launcher
-from functad.backends.cuda.running import DeviceRun, Launcher, LaunchRow, Stretch, in_stretches
+from functad.backends.cuda.pool import PoolBlock, Request, request
+from functad.backends.cuda.products import library_product
+from functad.backends.cuda.profiling import profile_of
+from functad.backends.cuda.running import Base, CallLayout, DeviceRun, Stretch, device_dtype, in_stretches, memories_of
 from functad.backends.cuda.scalars import SIMULATED
 from functad.backends.walking import Address
 from functad.errors import ArgumentError
 from functad.ir import Program
-from functad.lowering.blocks import Instruction
-from functad.lowering.memory.buffers import Storage
-from functad.lowering.steps import ConvolutionStep, GemmStep
+from functad.lowering.blocks import Instruction, leaves
+from functad.lowering.steps import CallStep, ConvolutionStep, GemmStep
 
 BLOCKS_OF_CORE = 2 if SIMULATED else machine_model.CUDA_BLOCKS_OF_CORE
 
 CallValue = np.ndarray | DeviceMemory
+Launcher = Callable[..., Launch | LibraryProduct]
 
 
 def compile_program(
@@ -79,8 +79,7 @@ class CudaExecutable(CudaLowering):
 
     def ptx(self, device: CudaDevice) -> dict[str, str]:
         """The PTX of each kernel for a device, by name."""
-        found = [launch for row in self.placed(device).rows for launch in row.launches]
-        launches = [launch for launch in found if isinstance(launch, Launch)]
+        launches = [launch for launch in self.placed(device).launches if isinstance(launch, Launch)]
         return {launch.kernel.name: device.driver.ptx(launch) for launch in launches}
 
     def placed(self, device: CudaDevice) -> PlacedExecutable:
@@ -93,104 +92,142 @@ class CudaExecutable(CudaLowering):
 class PlacedExecutable:
     """An executable on one device: its constants lie there, and its launches are ready.
 
-    rows: of launches, in loops and branches, too.
+    launches: of each instruction, those in loops and branches, too.
     """
 
     def __init__(self, executable: CudaExecutable, device: CudaDevice) -> None:
         self._executable = executable
         self._device = device
         self._name = executable.program.name or "a function"
-        self.rows: list[LaunchRow] = []
         functions = load_source(executable.generated.source, str(keep_source(executable.generated.source)))
-        kernels = {name: Kernel(name, functions[name], executable.fused) for name in executable.generated.kernels}
-        stretch = partial(Stretch, device, self._name)
-        self._plan = in_stretches(executable.generated.instructions, partial(self._row, kernels), stretch)
-        values = executable.schedule.values
-        self._constants = [device.put(np.asarray(value), f"a constant of {self._name}") for value in values]
+        self._kernels = {name: Kernel(name, functions[name], executable.fused) for name in executable.generated.kernels}
+        self._launch_of = cache(self._made_launch)
+        values = [*executable.schedule.values, *(np.zeros(b.shape, b.dtype) for b in executable.generated.tickets)]
+        constants = [device.put(np.asarray(value), f"a constant of {self._name}") for value in values]
+        self._constants = [constant.block for constant in constants]
+        self._requests: list[Request] = []  # of memory for results and temporaries
+        self._layout = self._laid_out()
+        stretch = partial(Stretch, device, self._name, self._layout, self._launch_of)
+        self.plan = in_stretches(executable.generated.instructions, stretch)
+        self.launches = [self._launch_of(i) for i in leaves(executable.generated.instructions) if _is_launch(i)]
+        self._read_plan()
+
+    def _laid_out(self) -> CallLayout:
+        """Where storages lie among the pieces of memory of a call: arguments, constants, results, temporaries."""
+        schedule, memory_plan = self._executable.schedule, self._executable.memory_plan
+        places = {buffer.storage: Address(Base(n)) for n, buffer in enumerate(schedule.inputs)}
+        count = len(schedule.inputs)
+        constants = [*schedule.constants, *self._executable.generated.tickets]
+        for n, (buffer, block) in enumerate(zip(constants, self._constants), count):
+            places[buffer.storage] = Address(Base(n, block.address))
+        count += len(self._constants)
+        for buffer in schedule.outputs:
+            storage = buffer.storage
+            if storage.kind == "output" and storage not in places:
+                places[storage] = Address(Base(count + len(self._requests)))
+                what = described(buffer.shape, buffer.dtype)
+                self._requests.append(request(storage.nbytes, what, f"a result of {self._name}"))
+        if memory_plan.arena_bytes:
+            arena = Base(count + len(self._requests))
+            self._requests.append(request(memory_plan.arena_bytes, "temporaries", f"of {self._name}"))
+            places.update((storage, Address(arena, offset)) for storage, offset in memory_plan.offsets.items())
+        return places
+
+    def _read_plan(self) -> None:
+        """What a call of a Program without loops and calls of Python needs to know of it."""
+        places = dict(self._layout)
+        for part in self.plan:
+            places.update(part.moves if isinstance(part, Stretch) else ())
+        outputs = [buffer.storage.memory for buffer in self._executable.schedule.outputs]
+        self._repeated = {k for k, storage in enumerate(outputs) if storage in outputs[:k]}
+        parts = [part for part in self.plan if isinstance(part, Stretch)]
+        whole = parts[0] if len(parts) == len(self.plan) == 1 else None
+        self._stretch = whole if whole and not any(base.pointer for base in whole.bases) else None
+        self._bases = [base.number for base in self._stretch.bases] if self._stretch else []
+        results = zip(outputs, self._executable.schedule.outputs) if self._stretch else ()
+        self._results = [(places[s].memory.number, buffer.shape, buffer.dtype) for s, buffer in results]
+        # Launches of several calls come one after the other, where nothing of Python stands between those of one.
+        arena = self._executable.memory_plan.arena_bytes
+        self._kept = None
+        if self._stretch and 0 < arena <= machine_model.CUDA_KEPT_ARENA:
+            self._kept = self._device.pool.take_all([self._requests.pop()])[0]
 
     def run(self, args: Sequence[CallValue]) -> list[DeviceMemory]:
-        run = self._located(args)
-        run.run(self._plan)
-        results: list[DeviceMemory] = []
-        taken: set[Storage] = set()
-        for buffer in self._executable.schedule.outputs:
-            place = run.places[buffer.storage.memory]
-            result = DeviceMemory(self._device, place.memory, buffer.shape, buffer.dtype)
-            results.append(result.copy() if buffer.storage in taken else result)  # each has memory of its own
-            taken.add(buffer.storage)
+        """The results; arguments that lie in the host's memory are copied to the device."""
+        blocks = self._blocks(args)
+        stretch, device = self._stretch, self._device
+        if stretch is not None:
+            stretch.start(tuple([blocks[n].address for n in self._bases]))
+            results = [DeviceMemory(device, blocks[n], shape, dtype) for n, shape, dtype in self._results]
+        else:
+            results = self._run_in_parts(blocks)
+        for k in self._repeated:  # each has memory of its own
+            results[k] = results[k].copy()
         return results
 
-    def _located(self, args: Sequence[CallValue]) -> DeviceRun:
-        """A call, whose buffers lie on the device."""
-        schedule, memory_plan, device = self._executable.schedule, self._executable.memory_plan, self._device
-        run = DeviceRun(device, self._name)
-        for buffer, value in zip(schedule.inputs, args):
-            held = value if isinstance(value, DeviceMemory) else device.put(value, f"an argument of {self._name}")
-            run.places[buffer.storage] = Address(held.block)
-        for buffer, constant in zip(schedule.constants, self._constants):
-            run.places[buffer.storage] = Address(constant.block)
-        for buffer in schedule.outputs:
-            if buffer.storage.kind == "output" and buffer.storage not in run.places:
-                what = described(buffer.shape, buffer.dtype)
-                block = device.pool.take(buffer.storage.nbytes, what, f"a result of {self._name}")
-                run.places[buffer.storage] = Address(block)
-        if memory_plan.arena_bytes:
-            arena = device.pool.take(memory_plan.arena_bytes, "temporaries", f"of {self._name}")
-            run.places.update((storage, Address(arena, offset)) for storage, offset in memory_plan.offsets.items())
-        return run
+    def _blocks(self, args: Sequence[CallValue]) -> list[PoolBlock]:
+        try:
+            blocks = [value.block for value in args]  # type: ignore[union-attr]
+        except AttributeError:
+            put, what = self._device.put, f"an argument of {self._name}"
+            blocks = [(v if isinstance(v, DeviceMemory) else put(v, what)).block for v in args]
+        blocks += self._constants
+        if self._requests:
+            blocks += self._device.pool.take_all(self._requests)
+        if self._kept is not None:
+            blocks.append(self._kept)
+        return blocks
+
+    def _run_in_parts(self, blocks: Sequence[PoolBlock]) -> list[DeviceMemory]:
+        run = DeviceRun(self._device, self._name, blocks, self._layout)
+        run.run(self.plan)
+        outputs = self._executable.schedule.outputs
+        places = [run.places[buffer.storage.memory] for buffer in outputs]
+        return [DeviceMemory(self._device, p.memory, b.shape, b.dtype) for p, b in zip(places, outputs)]
 
     # --- launches ---------------------------------------------------------------------------------------
 
-    def _row(self, kernels: Mapping[str, Kernel], instructions: Sequence[Instruction]) -> LaunchRow:
+    def _made_launch(self, instruction: Instruction) -> Launch | LibraryProduct:
+        slots = {storage: slot for slot, storage in enumerate(memories_of(instruction))}
+        arrays = []
+        for buffer, first in instruction.arguments:
+            dtype = device_dtype(buffer.dtype)
+            slot, size = slots[buffer.storage.memory], max(buffer.size - first, 0)
+            arrays.append(ArrayPlace(slot, first * dtype.itemsize, dtype, size))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Numba warns of small grids: some arrays are small
-            row = LaunchRow(self._device, self._name, instructions, partial(self._launcher, kernels))
-        self.rows.append(row)
-        return row
+            return self._launcher(self._kernels, instruction)(*arrays)
 
     def _launcher(self, kernels: Mapping[str, Kernel], instruction: Instruction) -> Launcher:
         """A function of arrays' places that gives the launch of an instruction: as many blocks as have work to do.
 
-        There are no more than the device's multiprocessors take, each several times over.
+        Unless a kernel does one step in each thread, there are no more than the device's multiprocessors take, each
+        several times over.
         """
         step, most = instruction.step, self._device.core_count * BLOCKS_OF_CORE
-        if isinstance(step, GemmStep):
-            if self._executable.by_library and takes(step.a.dtype) and self._device.driver.blas is not None:
-                return partial(library_product, step)
-            launcher: Any = product_launcher(_product(step.a.dtype), step, TILE, most)
-            return launcher
-        mapping = self._executable.generated.kernels[instruction.function].mapping
-        blocks = mapping.work if mapping.by_block else -(-mapping.work // THREADS)
-        kernel, threads = kernels[instruction.function], THREADS
+        if isinstance(step, GemmStep) and self._executable.by_library and self._device.driver.blas is not None:
+            return partial(library_product, step, self._executable.precision)
+        written, kernel = self._executable.generated.kernels[instruction.function], kernels[instruction.function]
+        mapping, threads = written.mapping, written.threads or THREADS
+        blocks = mapping.work if mapping.by_block else -(-mapping.work // threads)
         if isinstance(step, ConvolutionStep):
-            kernel, threads = Kernel(kernel.name, kernel.function), TILE * TILE
-        return kernel[max(min(blocks, most), 1), threads]
+            kernel = Kernel(kernel.name, kernel.function)
+        return kernel[max(blocks if mapping.one_step else min(blocks, most), 1), threads]
 
     # --- looking at it ----------------------------------------------------------------------------------
 
     def profile(self, args: Sequence[CallValue]) -> report.Profile:
-        items = [part for item in self._plan for part in (item.items if isinstance(item, Stretch) else [item])]
-        if len(items) > 1 or not all(isinstance(item, LaunchRow) for item in items):
+        stretch = self._stretch
+        if stretch is None or not stretch.is_row:
             raise ArgumentError(
                 "a profile takes kernels that run once, in a row: this function has loops, branches or calls of "
                 "Python, so profile what they contain"
             )
         donated = self._executable.donated
-        run = self._located([a.copy() if d and isinstance(a, DeviceMemory) else a for a, d in zip(args, donated)])
-        run.run(self._plan)  # so that what a kernel reads, such as an index, is what it will be
-        speed = self._device.copy_speed()
-        found: list[report.KernelTime] = []
-        for row in self.rows:
-            times = row.profiled(run.addresses(row.storages), machine_model.CUDA_REPEATS)
-            found += [report.KernelTime(report.label(i), t, i.bytes / speed) for i, t in zip(row.instructions, times)]
-        step = self._device.driver.least_time(lambda: run.run(self._plan), machine_model.CUDA_REPEATS)
-        return report.Profile(tuple(found), step)
+        blocks = self._blocks([a.copy() if d and isinstance(a, DeviceMemory) else a for a, d in zip(args, donated)])
+        bases = tuple([blocks[n].address for n in self._bases])
+        return profile_of(self._device, stretch, bases)
 
 
-def _product(dtype: np.dtype) -> Kernel:
-    if dtype not in _products:
-        _products[dtype] = Kernel("product", product_kernel(dtype, TILE))
-    return _products[dtype]
-
-
-_products: dict[np.dtype, Kernel] = {}
+def _is_launch(instruction: Instruction) -> bool:
+    return bool(instruction.n) and not isinstance(instruction.step, CallStep)

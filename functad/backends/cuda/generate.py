@@ -14,16 +14,30 @@ from functools import cached_property
 from functad import machine_model
 from functad.backends.cpu.kernels.emit_loop import emit_loop
 from functad.backends.cpu.kernels.small_loops import cost_of_steps, step_cost, touched_by
+from functad.backends.cpu.scalars.user_functions import array_view
 from functad.backends.cuda.carried import emit_parted
-from functad.backends.cuda.convolution import emit_convolution
-from functad.backends.cuda.emit import CudaKernel, emit, emit_rows
+from functad.backends.cuda.convolution import (
+    JoinedConvolution,
+    emit_convolution,
+    in_parts,
+    joined_convolutions,
+)
+from functad.backends.cuda.cublas import takes
+from functad.backends.cuda.emit import TICKETS, CudaKernel, emit, emit_rows
+from functad.backends.cuda.epilogues import JoinedProduct, joined_products
+from functad.backends.cuda.finishing import finished
+from functad.backends.cuda.owned_rows import emit_owned_rows
+from functad.backends.cuda.points import joined_points
+from functad.backends.cuda.product_kernels import emit_product, sizes_of
+from functad.backends.cuda.product_tiles import taken_by_library, tile_for
 from functad.backends.cuda.rows import joined_rows
 from functad.backends.cuda.scalars import INTRINSICS
 from functad.backends.cuda.sorting import emit_sort
 from functad.backends.cuda.text_kernels import emit_text
+from functad.backends.cuda.tiles import emit_tiled
 from functad.lowering.blocks import ControlPlan, Instruction
 from functad.lowering.fusion.small_products import without_small_products
-from functad.lowering.memory.buffers import Storage
+from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.cost import work_of
 from functad.lowering.nests.nest import literal_text
 from functad.lowering.nests.printing import comments, own_names_apart
@@ -31,6 +45,7 @@ from functad.lowering.schedule import Schedule
 from functad.lowering.steps import (
     CallStep,
     ControlStep,
+    ConvolutionStep,
     GemmStep,
     KernelStep,
     NestStep,
@@ -46,7 +61,7 @@ NUMBA_NAMES = {
     "boolean", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64",
     "complex64", "complex128",
 }  # fmt: skip
-_OF_FILES = {"cuda", "THREADS", "TILE"}
+_OF_FILES = {"cuda", "THREADS"}
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -55,36 +70,48 @@ class CudaKernels:
     """The kernels of a Program.
 
     source: the Python file. instructions: the calls, in order, and loops and branches of calls. kernels: by name.
-    An instruction without a kernel is a matrix product, or a call of Python.
+    An instruction without a kernel is a call of Python. tickets: memory that is 0 before the first call, which kernels
+    leave so.
     """
 
     source: str
     instructions: list[Instruction | ControlPlan]
     kernels: dict[str, CudaKernel]
+    tickets: list[Buffer]
 
 
-def generate(schedule: Schedule, threads: int, tile: int) -> CudaKernels:
+def generate(schedule: Schedule, threads: int, by_library: bool) -> CudaKernels:
     """Write the kernels of a schedule for blocks of `threads`; steps with the same text share a function.
 
-    tile: rows and columns of the tiles of convolutions, for each of which a block has a thread.
+    by_library: whether a library multiplies large matrices where it is found.
     """
-    return _CudaWriter(schedule, threads, tile).run()
+    return _CudaWriter(schedule, threads, by_library).run()
 
 
 class _CudaWriter:
-    def __init__(self, schedule: Schedule, threads: int, tile: int) -> None:
-        self.schedule, self.threads, self.tile = schedule, threads, tile
+    def __init__(self, schedule: Schedule, threads: int, by_library: bool) -> None:
+        self.schedule, self.threads, self.by_library = schedule, threads, by_library
         self.functions: dict[str, str] = {}
         self.kernels: dict[str, CudaKernel] = {}
         self.known: dict[tuple[str, tuple[str, ...]], str] = {}
+        self.tickets: list[Buffer] = []
 
     def run(self) -> CudaKernels:
         instructions = self._instructions(self.schedule.steps)
-        source = _file(self.schedule.program.name, self.functions, self.threads, self.tile)
-        return CudaKernels(source, instructions, self.kernels)
+        source = _file(self.schedule.program.name, self.functions, self.threads)
+        return CudaKernels(source, instructions, self.kernels, self.tickets)
 
     def _instructions(self, steps: Sequence[Step]) -> list[Instruction | ControlPlan]:
         found: list[Instruction | ControlPlan] = []
+        parts = in_parts(finished(steps, self._touched), self.threads)
+        for part in joined_products(parts, self._touched, lambda product: not self._is_librarys(product)):
+            found += [self._product(part)] if isinstance(part, JoinedProduct) else self._others(part)
+        return found
+
+    def _others(self, steps: Sequence[Step]) -> list[Instruction | ControlPlan]:
+        """The calls of steps without matrix products."""
+        found: list[Instruction | ControlPlan] = []
+        steps = joined_convolutions(joined_points(steps, self._touched), self._touched)
         for step in joined_rows(steps, self.threads):
             if isinstance(step, list):
                 found.append(self._rows(step))
@@ -98,9 +125,13 @@ class _CudaWriter:
 
     def _nest(self, step: NestStep) -> list[Instruction]:
         """The calls of a nest: one, or two where a value is carried along a long loop."""
+        if step.nest.owned_rows is not None:
+            work = work_of(step.nest)
+            return [self._call_of(emit_owned_rows(step.nest, self.threads), step, work.flops, work.bytes)]
         work, parted = work_of(step.nest), emit_parted(step.nest, step.name, self.threads)
         if parted is None:
-            return [self._call_of(emit(step.nest, self.threads), step, work.flops, work.bytes)]
+            kernel = emit_tiled(step.nest, self.threads) or emit(step.nest, self.threads)
+            return [self._call_of(kernel, step, work.flops, work.bytes)]
         cleared, carried = parted
         first = replace(step, name=f"clear_{step.name}")
         nbytes = float(sum(b.nbytes for _, b, _ in cleared.parameters))
@@ -115,6 +146,30 @@ class _CudaWriter:
             self._call_of(kernel, replace(step, name=name), flops, nbytes)
             for name, kernel, flops, nbytes in emit_sort(step, self.threads)
         ]
+
+    def _is_librarys(self, step: GemmStep) -> bool:
+        """Whether a library computes a product, where it is found."""
+        return self.by_library and takes(step.a.dtype) and taken_by_library(sizes_of([step]))
+
+    def _product(self, joined: JoinedProduct) -> Instruction:
+        """The call of a product with what it takes in. What a library computes has a kernel, too: there may be none."""
+        (step, *_), is_librarys = joined.products, self._is_librarys(joined.products[0])
+        tile = tile_for(sizes_of(joined.products), self.threads, not is_librarys and len(joined.products) == 1)
+        nests = [nest.nest for nest in joined.nests]
+        kernel = emit_product(joined.products, tile, nests, joined.is_kept, {*INTRINSICS, *NUMBA_NAMES, *_OF_FILES})
+        works = [work_of(nest) for nest in nests]
+        terms = sum(product.k for product in joined.products)
+        flops = 2.0 * step.batch * step.m * step.n * terms + sum(w.flops for w in works)
+        elements = step.batch * ((step.m + step.n) * terms + step.m * step.n)
+        nbytes = step.a.dtype.itemsize * elements + sum(w.bytes for w in works)
+        if is_librarys:
+            return self._call_of(kernel, step, flops, nbytes)
+        of_all = [*(product.eqns for product in joined.products), *(nest.eqns for nest in joined.nests)]
+        eqns = list(dict.fromkeys(eqn for own in of_all for eqn in own))
+        name = "_".join([step.name, *(nest.name for nest in joined.nests[-1:])])
+        work = kernel.mapping.work
+        one = KernelStep(name, kernel.body, kernel.parameters, work, flops, nbytes, False, (), eqns)
+        return self._call_of(kernel, one, flops, nbytes)
 
     def _rows(self, steps: Sequence[NestStep]) -> Instruction:
         """Nests over the same rows as one kernel."""
@@ -144,16 +199,23 @@ class _CudaWriter:
         return touched_by(self.schedule.steps)
 
     def _instruction(self, step: PlainStep) -> Instruction:
-        if isinstance(step, GemmStep):
-            return _product(step)
         if isinstance(step, CallStep):
             nbytes = float(sum(b.nbytes for _, b, _ in step.parameters))
             return Instruction(step.name, step.parameters, 1, {}, 0.0, 0.0, nbytes, step)
         if isinstance(step, KernelStep):
-            return self._call_of(emit_text(step), step, step.flops, step.bytes, step.offsets)
-        assert not isinstance(step, NestStep | SortStep)
-        nbytes = float(sum(b.nbytes for _, b, _ in step.parameters))
-        return self._call_of(emit_convolution(step, self.tile), step, float(step.conv.flops), nbytes)
+            return self._call_of(emit_text(step, self.threads), step, step.flops, step.bytes, step.offsets)
+        assert not isinstance(step, NestStep | SortStep | GemmStep)
+        return self._convolution(step)
+
+    def _convolution(self, step: ConvolutionStep) -> Instruction:
+        """The call of a convolution with what it takes in."""
+        kernel = emit_convolution(step, self.threads, {*INTRINSICS, *NUMBA_NAMES, *_OF_FILES})
+        flops, nbytes = float(step.conv.flops), float(sum(b.nbytes for _, b, _ in kernel.parameters))
+        if isinstance(step, JoinedConvolution) and step.nests:
+            eqns = list(dict.fromkeys([*step.eqns, *(eqn for nest in step.nests for eqn in nest.eqns)]))
+            flops += sum(work_of(nest.nest).flops for nest in step.nests)
+            step = replace(step, name=f"{step.name}_{step.nests[-1].name}", eqns=eqns)
+        return self._call_of(kernel, step, flops, nbytes)
 
     def _call_of(
         self, kernel: CudaKernel, step: PlainStep, flops: float, nbytes: float, offsets: tuple[int, ...] = ()
@@ -168,16 +230,9 @@ class _CudaWriter:
             self.known[key] = _unique(step.name, self.functions)
             self.functions[self.known[key]] = _function_text(self.known[key], kernel, step, self.schedule)
             self.kernels[self.known[key]] = kernel
+        self.tickets += [buffer for _, buffer, _ in parameters if buffer.storage.kind == TICKETS]
         work = kernel.mapping.work
         return Instruction(self.known[key], kernel.parameters, work, {}, 0.0, flops, nbytes, step, offsets=offsets)
-
-
-def _product(step: GemmStep) -> Instruction:
-    parameters = (("a", step.a, "r"), ("b", step.b, "r"), ("c", step.c, "rw" if step.beta else "w"))
-    flops = 2.0 * step.m * step.n * step.k * step.batch
-    elements = step.batch * (step.m * step.k + step.k * step.n + step.m * step.n)
-    nbytes = float(step.a.dtype.itemsize * elements)
-    return Instruction("gemm", parameters, step.m, {}, 0.0, flops, nbytes, step)
 
 
 def _unique(name: str, taken: dict[str, str]) -> str:
@@ -193,11 +248,11 @@ def _function_text(name: str, kernel: CudaKernel, step: PlainStep, schedule: Sch
     return head + textwrap.indent(notes + kernel.body.strip("\n"), "    ")
 
 
-def _file(name: str, functions: dict[str, str], threads: int, tile: int) -> str:
+def _file(name: str, functions: dict[str, str], threads: int) -> str:
     text = "\n\n\n".join(functions.values())
     names = set(_NAME.findall(text))
     lines = [
-        f'"""CUDA kernels of `{escaped(name)}`, written by functad. Shapes are fixed, the size of the grid is not."""',
+        f'"""CUDA kernels of `{escaped(name)}`, written by functad. Shapes are fixed."""',
         "",
     ]
     if names & {"inf", "nan"}:
@@ -205,10 +260,8 @@ def _file(name: str, functions: dict[str, str], threads: int, tile: int) -> str:
     lines.append(f"from numba import {', '.join(['cuda', *sorted(names & NUMBA_NAMES)])}")
     if names & INTRINSICS.keys():
         lines.append(f"from functad.backends.cuda.scalars import {', '.join(sorted(names & INTRINSICS.keys()))}")
-    of_users = sorted(w for w in names if w.startswith(PREFIX))
+    of_users = sorted(w for w in names if w.startswith(PREFIX) or w == array_view.__name__)
     if of_users:
         lines.append(f"from functad.backends.cuda.user_functions import {', '.join(of_users)}")
     lines += ["", f"THREADS = {threads}  # in a block"]
-    if "TILE" in names:
-        lines.append(f"TILE = {tile}  # rows and columns of a part of a convolution, with a thread for each element")
     return "\n".join(lines) + "\n\n\n" + text + "\n"

@@ -200,6 +200,52 @@ def _joined(builder: ir.IRBuilder, parts: Sequence[ir.Value]) -> ir.Value:
 _OF_VECTORS: dict[Intrinsic, Callable[[], Intrinsic]] = {vectors.load4: _load4, vectors.store4: _store4}
 
 
+# --- arrays for users' functions ------------------------------------------------------------------------
+
+
+def view() -> Intrinsic:
+    """`array_view` as Numba describes an array: its own `reshape` calls a function that nobody links."""
+
+    def array_view(array: Any, start: int, shape: tuple[int, ...]) -> Any:
+        raise NotImplementedError("array_view runs in CUDA kernels only")
+
+    class Template(templates.AbstractTemplate):
+        key = array_view
+
+        def generic(self, arguments: Sequence[Any], keywords: Any) -> Any:
+            array, _, shape = arguments
+            sizes = types.UniTuple(types.int64, len(shape))
+            return templates.signature(types.Array(array.dtype, len(shape), "C"), array, types.int64, sizes)
+
+    cudadecl.registry.register_global(array_view, types.Function(Template))
+
+    @cudaimpl.registry.lower(array_view, types.Array, types.int64, types.UniTuple)
+    def lower_call(context: Any, builder: ir.IRBuilder, call: Any, values: Sequence[ir.Value]) -> Any:
+        array, start, shape = values
+        held = context.make_array(call.args[0])(context, builder, array)
+        made = context.make_array(call.return_type)(context, builder)
+        sizes = [builder.extract_value(shape, k) for k in range(len(call.args[2]))]
+        strides = [held.itemsize]
+        for size in sizes[:0:-1]:
+            strides.insert(0, builder.mul(strides[0], size))
+        count = strides[0].type(1)
+        for size in sizes:
+            count = builder.mul(count, size)
+        made.meminfo, made.parent, made.nitems, made.itemsize = held.meminfo, held.parent, count, held.itemsize
+        made.data = builder.gep(held.data, [start])
+        made.shape, made.strides = (_array_of(builder, parts) for parts in (sizes, strides))
+        return made._getvalue()
+
+    return array_view
+
+
+def _array_of(builder: ir.IRBuilder, parts: Sequence[ir.Value]) -> ir.Value:
+    whole = ir.Constant(ir.ArrayType(parts[0].type, len(parts)), ir.Undefined)
+    for k, part in enumerate(parts):
+        whole = builder.insert_value(whole, part, k)
+    return whole
+
+
 def _sum(k: Any, total: Any, x: Any) -> Any:
     if kind_of(total.dtype) == "c":
         return k.make_complex(total.real + x.real, total.imag + x.imag)

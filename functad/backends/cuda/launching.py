@@ -5,6 +5,7 @@ Knows where arguments lie among the memories of a call; no compiler, no device a
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any
@@ -34,7 +35,7 @@ class Kernel:
     """A kernel as a Python function, or what Numba made of one; `kernel[grid, block](*arguments)` is a launch of it.
 
     name: for people. fused: whether a product may be added without being rounded first. text: that, and all that the
-    function says and closes over; equal texts are equal kernels.
+    function says and closes over, but names of its own; equal texts are equal kernels.
     """
 
     def __init__(self, name: str, function: Any, fused: bool = True) -> None:
@@ -55,7 +56,7 @@ def _text_of(function: FunctionType) -> str:
     code = function.__code__
     cells = [repr(cell.cell_contents) for cell in function.__closure__ or ()]
     known = [f"{n}={function.__globals__[n]!r}" for n in code.co_names if type(function.__globals__.get(n)) is int]
-    return repr((code.co_code, code.co_consts, code.co_names, code.co_varnames, cells, known))
+    return repr((code.co_code, code.co_consts, code.co_names, cells, known))
 
 
 class Launch(NamedTuple):
@@ -77,6 +78,7 @@ class LibraryProduct(NamedTuple):
     """A start of a library's product `c = beta · c + alpha · a · b` of row-major matrices, `batch` times.
 
     a_row, b_row, c_row: elements from one row to the next as it lies in memory, where operands may be transposed.
+    precision: JAX's word for how exact a product of float32 is to be, or None.
     """
 
     name: str
@@ -97,6 +99,7 @@ class LibraryProduct(NamedTuple):
     c_batch: int
     alpha: float
     beta: float
+    precision: str | None = None
 
 
 def dtype_of(argument: ArrayPlace | LaunchNumber) -> np.dtype:
@@ -110,36 +113,56 @@ def _dimensions(wanted: Any) -> Dimensions:
     return x, y, z
 
 
-class PackedLaunches:
-    """Launches with their arguments packed as the driver takes them: a call only writes addresses.
+class LaunchNode(NamedTuple):
+    """A start among those of a plan.
+
+    launch: what is started. places: of each of its memories the number of the base in which it lies, and how many bytes
+    behind its begin; None for a base whose address is known, which is the second number then.
+    after: the numbers of earlier nodes that must be done. lane: in which memory of its own a library's product works.
+    """
+
+    launch: Launch | LibraryProduct
+    places: tuple[tuple[int | None, int], ...]
+    after: tuple[int, ...] = ()
+    lane: int = 0
+
+    def begin(self, slot: int, bases: Sequence[int]) -> int:
+        """Where a memory of the launch lies; bases: the addresses of all."""
+        base, offset = self.places[slot]
+        return offset if base is None else bases[base] + offset
+
+
+class PackedLaunch:
+    """A kernel's start with its arguments packed as the driver takes them: a call only writes addresses.
 
     Numba's kernels take an array as seven words: two of no meaning here, how many elements, bytes of each, address,
     shape, stride; and a complex number as two numbers.
 
-    words: all arguments, one after the other. spans: of each launch the first word, and behind its last.
+    words: all arguments, one after the other. pointers: to each word.
     """
 
-    def __init__(self, launches: Sequence[Launch]) -> None:
+    def __init__(self, node: LaunchNode) -> None:
+        assert isinstance(node.launch, Launch)
         words: list[int] = []
-        places: list[tuple[int, int, int]] = []  # which word is an address, in which memory, behind how many bytes
-        self.spans: list[tuple[int, int]] = []
-        for launch in launches:
-            first = len(words)
-            for argument in launch.arguments:
-                if isinstance(argument, ArrayPlace):
-                    itemsize = argument.dtype.itemsize
-                    places.append((len(words) + 4, argument.slot, argument.offset))
-                    words += [0, 0, argument.size, itemsize, 0, argument.size, itemsize]
-                else:
-                    words += _words_of(argument)
-            self.spans.append((first, len(words)))
-        self.words = np.array(words, np.uint64)
-        table = np.array(places, np.int64).reshape(-1, 3)
-        self._at, self._slots, self._offsets = table[:, 0], table[:, 1], table[:, 2].astype(np.uint64)
+        self._places: list[tuple[int, int, int]] = []  # which word is an address, of which base, behind how many bytes
+        for argument in node.launch.arguments:
+            if isinstance(argument, ArrayPlace):
+                base, begin = node.places[argument.slot]
+                offset, itemsize = begin + argument.offset, argument.dtype.itemsize
+                if base is not None:
+                    self._places.append((len(words) + 4, base, offset))
+                words += [0, 0, argument.size, itemsize, 0 if base is not None else offset, argument.size, itemsize]
+            else:
+                words += _words_of(argument)
+        self.words = (ctypes.c_uint64 * len(words))(*words)
+        first = ctypes.addressof(self.words)
+        self.pointers = (ctypes.c_void_p * len(words))(*range(first, first + 8 * len(words), 8))
 
-    def place(self, addresses: Sequence[int]) -> None:
-        """Write where the memories lie."""
-        self.words[self._at] = np.array(addresses, np.uint64)[self._slots] + self._offsets
+    def place(self, bases: Sequence[int]) -> None:
+        """Write where the bases lie."""
+        words = self.words
+        for at, base, offset in self._places:
+            words[at] = bases[base] + offset
 
 
 def _words_of(number: LaunchNumber) -> list[int]:

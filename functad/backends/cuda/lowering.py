@@ -23,7 +23,6 @@ from functad.lowering.target import Machine
 
 # The simulator starts a Python thread for every thread of the grid.
 THREADS = 4 if SIMULATED else machine_model.CUDA_THREADS
-TILE = 2 if SIMULATED else machine_model.CUDA_TILE
 
 
 def lower_program(program: Program, donated: Sequence[bool] = ()) -> CudaLowering:
@@ -36,18 +35,20 @@ class CudaLowering(ShownKernels):
 
     kernels: the source of the kernels. memory_plan: where temporaries lie. cost: operations and bytes, by kernel.
     fused: whether any product may be added without being rounded first; in matrix products and convolutions all are.
-    by_library: whether matrices are multiplied by cuBLAS where it is found.
+    by_library: whether large matrices are multiplied by cuBLAS where it is found. precision: how
+    exact its products of float32 are.
     """
 
     def __init__(self, program: Program, donated: Sequence[bool] = ()) -> None:
         self.fused: bool = config.fuse_multiply_add
         self.by_library = config.cuda_products == "cublas"
+        self.precision: str | None = config.default_matmul_precision
         self.program = eliminate_dead_code(program)  # what is not used has no place to be written to
         self.schedule = make_schedule(self.program, donated, _machine())
         if config.check_programs:
             check_schedule(self.schedule)
-        self.generated = generate(self.schedule, THREADS, TILE)
-        self.memory_plan = plan_memory(_blocks(self.generated.instructions))
+        self.generated = generate(self.schedule, THREADS, self.by_library)
+        self.memory_plan = plan_memory(_blocks(self.generated.instructions), machine_model.CUDA_SHARED_ARENA)
 
 
 def _machine() -> Machine:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from functad import machine_model
 from functad.errors import TooLargeError
+from functad.records import NamedTuple
 
 
 class NoMemoryError(Exception):
@@ -45,6 +46,19 @@ class PoolBlock:
 Owner = tuple[str, str]  # what it is, and what made it
 
 
+class Request(NamedTuple):
+    """So many bytes, for somebody. size: of the piece that is taken for them."""
+
+    nbytes: int
+    owner: Owner
+    size: int
+
+
+def request(nbytes: int, what: str, by: str) -> Request:
+    """what, by: named where memory runs out: such as a type, and the function whose result it is."""
+    return Request(nbytes, (what, by), rounded(nbytes))
+
+
 class MemoryPool:
     """Memory of a device, by sizes.
 
@@ -63,22 +77,33 @@ class MemoryPool:
         self.peak = 0
 
     def take(self, nbytes: int, what: str, by: str) -> PoolBlock:
-        """Memory of at least so many bytes.
-
-        what, by: named where memory runs out: such as a type, and the function whose result it is.
+        """Memory of at least so many bytes; what, by: see `request`.
 
         Raises:
             TooLargeError: there is none left.
         """
-        size = rounded(nbytes)
+        return self.take_all([request(nbytes, what, by)])[0]
+
+    def take_all(self, requests: Sequence[Request]) -> list[PoolBlock]:
+        """A piece of memory for each request.
+
+        Raises:
+            TooLargeError: there is none left.
+        """
         with self._lock:
-            self._sort_in()
-            free = self._free.get(size)
-            address = free.pop() if free else self._fresh(size, nbytes, what, by)
-            self._held[address] = (size, (what, by))
-            self._in_use += size
-            self.peak = max(self.peak, self._in_use)
-        return PoolBlock(self, address, size)
+            if self.returned:
+                self._sort_in()
+            blocks = []
+            for wanted in requests:
+                _, owner, size = wanted
+                free = self._free.get(size)
+                address = free.pop() if free else self._fresh(wanted)
+                self._held[address] = size, owner
+                self._in_use += size
+                blocks.append(PoolBlock(self, address, size))
+            if self._in_use > self.peak:
+                self.peak = self._in_use
+            return blocks
 
     def trim(self) -> None:
         """Give the memory that nobody holds back to the driver."""
@@ -109,16 +134,16 @@ class MemoryPool:
                 self._source.synchronize_all()
             self._free.setdefault(size, []).append(address)
 
-    def _fresh(self, size: int, nbytes: int, what: str, by: str) -> int:
+    def _fresh(self, wanted: Request) -> int:
         try:
-            return self._source.allocate(size)
+            return self._source.allocate(wanted.size)
         except NoMemoryError:
             self._trim()
             self._source.synchronize_all()  # only then the driver has it back
         try:
-            return self._source.allocate(size)
+            return self._source.allocate(wanted.size)
         except NoMemoryError:
-            raise TooLargeError(self._explained(nbytes, what, by)) from None
+            raise TooLargeError(self._explained(wanted.nbytes, *wanted.owner)) from None
 
     def _trim(self) -> None:
         for addresses in self._free.values():

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from functad import machine_model
-from functad.backends.cuda.mapping import in_any_order, map_nest, shared_bytes
+from functad.backends.cuda.mapping import in_any_order, shared_bytes
 from functad.backends.cuda.vectors import PLAIN_MEMORY
-from functad.lowering.memory.buffers import Buffer, Storage
+from functad.dtypes import compute_dtype
+from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
 from functad.lowering.nests.affine import Affine, Symbol, loop
-from functad.lowering.nests.nest import Nest, names_of
+from functad.lowering.nests.nest import POST, PRE, Load, Nest, Statement, Store, names_of, uses_of
 from functad.lowering.nests.reductions import at_point, store_at
 from functad.lowering.steps import NestStep, Step
 
@@ -21,21 +22,24 @@ from functad.lowering.steps import NestStep, Step
 def joined_rows(steps: Sequence[Step], threads: int) -> list[Step | list[NestStep]]:
     """The steps in order, where those that are one kernel of rows are a list of nests, all cut into these rows.
 
-    There is a reduction of rows among them that a block computes, and enough rows for all blocks. All accumulators of a
-    group fit into a block's shared memory, where each has an element for each thread.
+    There is a reduction of rows among them, and enough rows for all blocks, or short ones. All accumulators of a group
+    fit into a block's shared memory, where each has an element for each thread. What is gathered of all rows the group
+    gathers of each, and what those parts come to follows behind it.
     """
     found: list[Step | list[NestStep]] = []
-    ahead = _reductions_ahead(steps, threads)
+    ahead = _reductions_ahead(steps)
     k = 0
     while k < len(steps):
         reduction = ahead[k]
-        group = _group(steps[k:], reduction - k, threads) if reduction is not None else []
-        found.append(group if len(group) > 1 else steps[k])
-        k += max(len(group), 1)
+        group = _Group(threads)
+        if reduction is not None:
+            group.extend(steps[k:], reduction - k)
+        found += [group.steps, *group.behind] if len(group.steps) > 1 else [steps[k]]
+        k += len(group.steps) if len(group.steps) > 1 else 1
     return found
 
 
-def _reductions_ahead(steps: Sequence[Step], threads: int) -> list[int | None]:
+def _reductions_ahead(steps: Sequence[Step]) -> list[int | None]:
     """For each step the first reduction of rows from there on that only nests come before."""
     found: list[int | None] = []
     ahead: int | None = None
@@ -43,32 +47,106 @@ def _reductions_ahead(steps: Sequence[Step], threads: int) -> list[int | None]:
         step = steps[k]
         if not isinstance(step, NestStep):
             ahead = None
-        elif _rows_reduced(step.nest, threads) >= machine_model.CUDA_FEWEST_ROWS:
+        elif _reduces_rows(step.nest):
             ahead = k
         found.append(ahead)
     return found[::-1]
 
 
-def _rows_reduced(nest: Nest, threads: int) -> int:
-    """How many rows a nest reduces, of which each is a block's work; 0 if it does something else."""
-    mapping = map_nest(nest, threads)
-    by_rows = mapping.by_block and not nest.carries and [loop.name for loop in mapping.block] == [nest.loops[0].name]
-    return mapping.work if by_rows else 0
+def _reduces_rows(nest: Nest) -> bool:
+    """Whether a nest reduces rows that blocks may do one after another, with all else of them."""
+    rows = nest.loops[0].extent if nest.loops else 0
+    if not rows or not nest.accumulators or nest.reduced[0] or not all(nest.reduced[1:]):
+        return False
+    short = nest.points // rows <= machine_model.CUDA_SHORT_ROW
+    return (short or rows >= machine_model.CUDA_FEWEST_ROWS) and in_any_order(nest)
 
 
-def _group(steps: Sequence[Step], reduction: int, threads: int) -> list[NestStep]:
-    """The longest group that begins with the first step; none unless it reaches the reduction at that place."""
-    (rows,) = (step.nest.loops[0].extent for step in steps[reduction : reduction + 1] if isinstance(step, NestStep))
-    group: list[NestStep] = []
-    memory, shared = _RowMemory(), 0
-    for step in steps:
-        cut = _cut(step.nest, rows) if isinstance(step, NestStep) else None
-        shared += 0 if cut is None else shared_bytes(cut, threads)
-        if cut is None or shared > machine_model.CUDA_SHARED_BYTES or not memory.takes(cut):
-            break
-        assert isinstance(step, NestStep)
-        group.append(replace(step, nest=cut))
-    return group if len(group) > reduction else []
+class _Group:
+    """Steps that are one kernel, cut into rows, and what follows once they have done all rows."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+        self._memory, self._shared = _RowMemory(), 0
+        self.steps: list[NestStep] = []
+        self.behind: list[NestStep] = []
+
+    def extend(self, steps: Sequence[Step], reduction: int) -> None:
+        """Take the first steps, as many as fit; none unless they reach the reduction of rows at that place."""
+        rows = next(s.nest.loops[0].extent for s in steps[reduction : reduction + 1] if isinstance(s, NestStep))
+        for step in steps:
+            if not isinstance(step, NestStep) or not self._take(step, rows):
+                break
+        if len(self.steps) <= reduction:
+            self.steps, self.behind = [], []
+
+    def _take(self, step: NestStep, rows: int) -> bool:
+        cut, whole = _cut(step.nest, rows), None
+        if cut is None and (apart := rows_apart(step.nest, rows)) is not None:
+            cut, whole = apart
+        if cut is None or not self._may_wait(step):
+            return False
+        shared = self._shared + shared_bytes(cut, self._threads)
+        if shared > machine_model.CUDA_SHARED_BYTES or not self._memory.takes(cut):
+            return False
+        self._shared = shared
+        self.steps.append(replace(step, nest=cut))
+        if whole is not None:
+            self.behind.append(replace(step, name=f"{step.name}_whole", nest=whole))
+        return True
+
+    def _may_wait(self, step: NestStep) -> bool:
+        """Whether what is behind all rows may run after a step: neither needs what the other one writes."""
+        read, written = touched(step)
+        return all(
+            written.isdisjoint(one_read | one_written) and read.isdisjoint(one_written)
+            for one_read, one_written in map(touched, self.behind)
+        )
+
+
+def touched(step: NestStep) -> tuple[set[Storage], set[Storage]]:
+    """The memory that a nest reads, and that it writes."""
+    accesses = step.nest.accesses()
+    read, written = ({b.storage.memory for b, _, is_write in accesses if is_write is kind} for kind in (False, True))
+    return read, written
+
+
+def rows_apart(nest: Nest, rows: int) -> tuple[Nest, Nest] | None:
+    """What a nest that reduces all rows does of each, leaving what its row comes to, and what follows from that.
+
+    None for any other nest, and where more follows than from what has been gathered.
+    """
+    if not nest.accumulators or not nest.loops or not all(nest.reduced) or not in_any_order(nest):
+        return None
+    if nest.update or nest.carries or nest.loops[0].extent != rows:
+        return None
+    before = {name for s in nest.statements if s.level == PRE for name in names_of(s)}
+    after = [s for s in nest.statements if s.level == POST]
+    if any(not before.isdisjoint(uses_of(s)) for s in after) or any(
+        s.value in before for s in nest.stores if s.level == POST
+    ):
+        return None
+    row, is_short = nest.loops[0], len(nest.loops) == 1
+    place = Affine(0, [(row, 1)])
+    buffers = {a: new_buffer(f"rows_{a.name}", (rows,), compute_dtype(a.dtype)) for a in nest.accumulators}
+    parts = [Store(b, place, a.value if is_short else a.name, PRE if is_short else POST) for a, b in buffers.items()]
+    each = replace(
+        nest,
+        reduced=[False, *nest.reduced[1:]],
+        statements=[s for s in nest.statements if s.level == PRE],
+        accumulators=[] if is_short else nest.accumulators,
+        stores=[*(s for s in nest.stores if s.level == PRE), *parts],
+    )
+    loads: list[Statement] = [Load(f"row_{a.name}", b, place, PRE) for a, b in buffers.items()]
+    whole = replace(
+        nest,
+        loops=[row],
+        reduced=[True],
+        statements=[*loads, *after],
+        accumulators=[replace(a, value=f"row_{a.name}") for a in nest.accumulators],
+        stores=[s for s in nest.stores if s.level == POST],
+    )
+    return each, whole
 
 
 def _cut(nest: Nest, rows: int) -> Nest | None:

@@ -7,25 +7,22 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from functad import machine_model
+from functad.backends.cuda.dependencies import Access, Order, ordered
 from functad.backends.cuda.device import CudaDevice
-from functad.backends.cuda.launching import ArrayPlace, Launch, LibraryProduct
+from functad.backends.cuda.launching import Launch, LaunchNode, LibraryProduct
+from functad.backends.cuda.pool import PoolBlock
 from functad.backends.walking import Address, Walker
 from functad.dtypes import is_narrow_float
 from functad.lowering.blocks import ControlPlan, Instruction
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.python_functions import call_into
 from functad.lowering.steps import CallStep, LoopStep, UnlessSameStep
-from functad.records import NamedTuple
-
-Launcher = Callable[..., Launch | LibraryProduct]
 
 
 def device_dtype(dtype: np.dtype) -> np.dtype:
@@ -33,153 +30,223 @@ def device_dtype(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.uint16) if is_narrow_float(dtype) else dtype
 
 
-class LaunchRow:
-    """Instructions that are started one after the other, with nothing between them.
+class Base:
+    """Memory of which a call tells where it begins: an argument, a result, the arena, or what a pointer points to.
 
-    storages: whose addresses the launches are given.
+    number: among the pieces of memory of a call. address: of a constant, which lies at one place. pointer: what points
+    there when a stretch begins.
+    """
+
+    __slots__ = ("address", "number", "pointer")
+
+    def __init__(self, number: int = -1, address: int | None = None, pointer: Storage | None = None) -> None:
+        self.number = number
+        self.address = address
+        self.pointer = pointer
+
+
+CallLayout = Mapping[Storage, Address]  # addresses of which the memory is a `Base`
+LaunchOf = Callable[[Instruction], Launch | LibraryProduct]
+
+
+def memories_of(instruction: Instruction) -> list[Storage]:
+    """The memories of its launch, by their slots."""
+    return list(dict.fromkeys(buffer.storage.memory for buffer, _ in instruction.arguments))
+
+
+class StretchWalker(Walker):
+    """Goes through a stretch once for all calls, and writes down its launches, with where their memories lie.
+
+    found: of each launch its instruction, and the addresses of its memories.
+    """
+
+    def __init__(self, layout: CallLayout, launch_of: LaunchOf) -> None:
+        super().__init__()
+        self._launch_of = launch_of
+        self.places = _Found(layout)
+        self.found: list[tuple[Instruction, list[Address]]] = []
+
+    def run_leaf(self, item: Instruction) -> None:
+        if item.n:
+            self.found.append((item, [self.places[storage] for storage in memories_of(item)]))
+
+    def nodes(self, bases: Sequence[Base]) -> list[LaunchNode]:
+        """The launches, each with those for which it must wait; bases: all that are not constants."""
+        numbers = {base: number for number, base in enumerate(bases)}
+        launches = [self._launch_of(instruction) for instruction, _ in self.found]
+        orders = self._orders(launches, bases)
+        return [
+            LaunchNode(launch, tuple([_from_base(place, numbers) for place in places]), order.after, order.lane)
+            for launch, (_, places), order in zip(launches, self.found, orders)
+        ]
+
+    def _orders(self, launches: Sequence[Launch | LibraryProduct], bases: Sequence[Base]) -> list[Order]:
+        if not machine_model.CUDA_BRANCHES or any(base.pointer for base in bases):  # which may point anywhere
+            return [Order((number - 1,) if number else (), 0) for number in range(len(launches))]
+        accesses = [list(self._accesses(instruction, places)) for instruction, places in self.found]
+        by_library = [isinstance(launch, LibraryProduct) for launch in launches]
+        return ordered(accesses, by_library, machine_model.CUDA_LANES)
+
+    def _accesses(self, instruction: Instruction, places: Sequence[Address]) -> Iterator[Access]:
+        at = dict(zip(memories_of(instruction), places))
+        for _, buffer, mode in instruction.parameters:
+            base, start = at[buffer.storage.memory]
+            yield Access(base, start, start + buffer.nbytes, mode != "r")
+
+
+class _Found(dict[Storage, Address]):
+    """Places, with those of pointers that are asked for before they are set."""
+
+    def __missing__(self, storage: Storage) -> Address:
+        self[storage] = Address(Base(pointer=storage)) if storage.nbytes else Address(_NOWHERE)
+        return self[storage]
+
+
+_NOWHERE = Base(address=0)  # where what is empty lies
+
+
+def _from_base(place: Address, numbers: Mapping[Base, int]) -> tuple[int | None, int]:
+    base, offset = place
+    return (numbers[base], offset) if base.address is None else (None, base.address + offset)
+
+
+class Stretch:
+    """Launches, and loops of known length of launches, where nothing is asked of Python: one graph if they come again.
+
+    instructions: of each launch, with all steps of loops. nodes: the launches. bases: the memories of which each call
+    tells where they begin. moves: where pointers are behind it.
+
+    It is held for one thread at a time only while it is started: calls of Python stand between stretches, and may call
+    the same function. Where memory lies elsewhere than before, the nodes of a graph that use it are changed.
     """
 
     def __init__(
         self,
         device: CudaDevice,
         name: str,
-        instructions: Sequence[Instruction],
-        launcher: Callable[[Instruction], Launcher],
+        layout: CallLayout,
+        launch_of: LaunchOf,
+        items: Sequence[Instruction | ControlPlan],
     ) -> None:
-        self.instructions = instructions
-        self._slots: dict[Storage, int] = {}
-        self.launches = [launcher(i)(*[self._place(b, first) for b, first in i.arguments]) for i in instructions]
-        self.storages = tuple(self._slots)
-        self._prepared = device.driver.prepare(name, self.launches)
-
-    def _place(self, buffer: Buffer, first: int) -> ArrayPlace:
-        slot = self._slots.setdefault(buffer.storage.memory, len(self._slots))
-        dtype = device_dtype(buffer.dtype)
-        return ArrayPlace(slot, first * dtype.itemsize, dtype, max(buffer.size - first, 0))
-
-    def start(self, addresses: tuple[int, ...], recorded: bool = False) -> None:
-        """Start all launches; recorded: as parts of the graph that the driver records."""
-        self._prepared.start(addresses, recorded)
-
-    def profiled(self, addresses: tuple[int, ...], times: int) -> list[float]:
-        """The least time in µs of each launch, of so many."""
-        return self._prepared.profiled(addresses, times)
-
-
-class Recorded(NamedTuple):
-    """A graph, and where pointers are behind it: of each the storage in whose memory it points, and how far in."""
-
-    graph: int
-    moves: tuple[tuple[Storage, Storage, int], ...]
-
-
-class Stretch:
-    """Launches, and loops of known length of launches, where nothing is asked of Python: one graph if they come again.
-
-    items: rows, and plans of such loops. launches: how many they are, with all steps of loops.
-
-    They are held for one thread at a time only while they are started: calls of Python stand between stretches, and
-    may call the same function.
-    """
-
-    def __init__(self, device: CudaDevice, name: str, items: Sequence[LaunchRow | ControlPlan]) -> None:
         self._device = device
         self._name = name
-        self.items = list(items)
-        self.launches = launches_of(items)
-        self._storages = tuple(dict.fromkeys(_storages_of(items)))
-        self.graphs: OrderedDict[tuple[int, ...], Recorded | None] = OrderedDict()
+        self._graphs: dict[tuple[int, ...], Any] = {}  # by the addresses of bases
+        self._latest: tuple[int, ...] = ()
+        tape = StretchWalker(layout, launch_of)
+        tape.run(items)
+        self.is_row = all(isinstance(item, Instruction) for item in items)
+        self.instructions = [instruction for instruction, _ in tape.found]
+        used = dict.fromkeys(base for _, places in tape.found for base, _ in places)
+        self.bases = [base for base in used if base.address is None]
+        self.nodes = tape.nodes(self.bases)
+        self.moves = [(s, place) for s, place in tape.places.items() if _is_moved(s, place, layout)]
+        self.prepared = device.driver.prepare(name, self.nodes)
+        self._users: dict[tuple[int, ...], list[int]] = {}  # of bases, by their numbers
+        self._missed: dict[tuple[int, ...], None] = {}  # for which there was no graph
         self._lock = threading.Lock()  # the arguments of launches have one place
+        self._replay = device.driver.replay
 
     def __del__(self) -> None:
-        for recorded in self.graphs.values():
-            if recorded is not None:
-                self._device.driver.forget(recorded.graph)
+        for graph in self._graphs.values():
+            self._device.driver.forget(graph)
 
-    def start(self, run: DeviceRun) -> None:
-        """Start all launches; where they come with the same addresses again, as one graph."""
-        if self.launches < machine_model.CUDA_GRAPH_LAUNCHES:
-            with self._lock:
-                run.run(self.items)
-            return
-        addresses = run.addresses(self._storages)
+    def start(self, bases: tuple[int, ...]) -> None:
+        """Start all launches; where they come again, as one graph. bases: where the memories begin."""
         with self._lock:
-            recorded = self.graphs.get(addresses)
-            if recorded is None and addresses in self.graphs:
-                recorded = self._record(run)
-            elif recorded is None:
-                run.run(self.items)
-            else:
-                run.follow(recorded.moves)
-            if recorded is not None:
-                self._device.driver.replay(self._name, recorded.graph)
-            self.graphs[addresses] = recorded
-            self.graphs.move_to_end(addresses)
-            if len(self.graphs) > machine_model.CUDA_GRAPHS:
-                _, old = self.graphs.popitem(last=False)
-                if old is not None:
-                    self._device.driver.forget(old.graph)
+            graph = self._graphs.get(bases)
+            if graph is None:
+                graph = self._graph_for(bases)
+                if graph is None:
+                    self.prepared.start(bases)
+                    return
+                self._graphs[bases] = graph
+            self._latest = bases
+            self._replay(self._name, graph)
 
-    def _record(self, run: DeviceRun) -> Recorded:
-        before = dict(run.places)
-        graph = self._device.driver.captured(partial(run.run_recorded, self.items))
-        owner = {id(place.memory): storage for storage, place in before.items()}
-        moves = [(s, owner[id(p.memory)], p.offset) for s, p in run.places.items() if before.get(s) != p]
-        return Recorded(graph, tuple(moves))
+    def changed_in_place(self, number: int, bases: Sequence[int]) -> list[tuple[int, Buffer]]:
+        """What a launch both reads and writes to: where it lies in a call, and what it is."""
+        node, instruction = self.nodes[number], self.instructions[number]
+        slots = {storage: slot for slot, storage in enumerate(memories_of(instruction))}
+        changed = [buffer for _, buffer, mode in instruction.parameters if mode == "rw" and buffer.size]
+        return [(node.begin(slots[buffer.storage.memory], bases), buffer) for buffer in changed]
+
+    def _graph_for(self, bases: tuple[int, ...]) -> Any:
+        """A graph for bases that have none; None at the first call, which may be the only one."""
+        missed = self._missed
+        comes_again, is_first = bases in missed, not missed
+        if not comes_again:
+            missed[bases] = None
+            if len(missed) > machine_model.CUDA_GRAPHS:
+                del missed[next(iter(missed))]
+        if is_first:
+            return None
+        if self._graphs and not comes_again:
+            found = self._changed(bases)
+            if found is not None:
+                return found
+        if len(self._graphs) >= machine_model.CUDA_GRAPHS:
+            self._device.driver.forget(self._graphs.pop(next(iter(self._graphs))))  # the oldest
+        return self.prepared.record(bases)
+
+    def _changed(self, bases: tuple[int, ...]) -> Any:
+        """The latest graph, or that which needs the fewest changes, with these; None if one more had better be made."""
+        nearest = self._latest
+        users = self._users_of_changed(nearest, bases)
+        if len(users) > machine_model.CUDA_CHANGES:
+            nearest = min(self._graphs, key=lambda known: len(self._users_of_changed(known, bases)))
+            users = self._users_of_changed(nearest, bases)
+            if len(users) > max(machine_model.CUDA_CHANGES, len(self.nodes) // 2):
+                if len(self._graphs) < machine_model.CUDA_GRAPHS:
+                    return None
+        graph = self._graphs.pop(nearest)
+        if self.prepared.change(graph, users, bases):
+            return graph
+        self._device.driver.forget(graph)
+        return None
+
+    def _users_of_changed(self, known: tuple[int, ...], bases: tuple[int, ...]) -> list[int]:
+        """The launches that use memory which lies at other addresses."""
+        changed = tuple([number for number, one in enumerate(known) if one != bases[number]])
+        users = self._users.get(changed)
+        if users is None:
+            users = [n for n, node in enumerate(self.nodes) if any(base in changed for base, _ in node.places)]
+            self._users[changed] = users
+        return users
 
 
-def launches_of(items: Sequence[LaunchRow | Instruction | ControlPlan]) -> int:
+def _is_moved(storage: Storage, place: Address, layout: CallLayout) -> bool:
+    base, offset = place
+    return not (
+        base is _NOWHERE or storage in layout and layout[storage] == place or base.pointer is storage and not offset
+    )
+
+
+def launches_of(items: Sequence[Instruction | ControlPlan]) -> int:
     """How many launches the items are, each step of a loop counted; more than a graph takes where only a run tells."""
     return sum(_launches(item) for item in items)
 
 
-def _launches(item: LaunchRow | Instruction | ControlPlan) -> int:
-    if isinstance(item, LaunchRow):
-        return len(item.launches)
+def _launches(item: Instruction | ControlPlan) -> int:
     if isinstance(item, Instruction):
-        return _UNKNOWN
+        return _UNKNOWN if isinstance(item.step, CallStep) else bool(item.n)
     step, parts = item.step, [launches_of(part) for part in item.parts]
     if isinstance(step, UnlessSameStep):
-        return sum(parts)
+        return max(sum(parts), 1)
     if not isinstance(step, LoopStep) or step.length is None or step.predicate is not None or step.stacks:
         return _UNKNOWN
     condition, body, after = parts
-    return step.length * max(body, 1) + after
+    return step.length * max(body, 1) + max(after, 1)
 
 
 _UNKNOWN = sys.maxsize
 
 
-def _storages_of(items: Sequence[LaunchRow | ControlPlan]) -> Iterator[Storage]:
-    """All that decides where launches find their arguments."""
-    for item in items:
-        if isinstance(item, LaunchRow):
-            yield from item.storages
-            continue
-        step = item.step
-        if isinstance(step, LoopStep):
-            yield from (move.source.memory for move in (*step.starts, *step.moves))
-        elif isinstance(step, UnlessSameStep):
-            yield from (step.one.memory, step.other.memory)
-        for part in item.parts:
-            yield from _storages_of(part)
-
-
 def in_stretches(
-    items: Sequence[Instruction | ControlPlan],
-    row: Callable[[Sequence[Instruction]], LaunchRow],
-    stretch: Callable[[Sequence[LaunchRow | ControlPlan]], Stretch],
+    items: Sequence[Instruction | ControlPlan], stretch: Callable[[Sequence[Instruction | ControlPlan]], Stretch]
 ) -> list[Stretch | Instruction | ControlPlan]:
-    """A plan in which what needs nothing of Python is in stretches; what stands in them is in rows."""
-    return _grouped(_in_rows(items, row), stretch)
-
-
-def _grouped(
-    items: Sequence[LaunchRow | Instruction | ControlPlan],
-    stretch: Callable[[Sequence[LaunchRow | ControlPlan]], Stretch],
-) -> list[Stretch | Instruction | ControlPlan]:
+    """A plan in which what needs nothing of Python is in stretches."""
     found: list[Stretch | Instruction | ControlPlan] = []
-    waiting: list[LaunchRow | ControlPlan] = []
+    waiting: list[Instruction | ControlPlan] = []
 
     def end() -> None:
         if waiting:
@@ -187,76 +254,46 @@ def _grouped(
             waiting.clear()
 
     for item in items:
-        if isinstance(item, Instruction) or launches_of([*waiting, item]) > machine_model.CUDA_GRAPH_NODES:
+        count = launches_of([item])
+        if launches_of(waiting) + count > machine_model.CUDA_GRAPH_NODES:
             end()
-        if isinstance(item, Instruction):
-            found.append(item)
-        elif isinstance(item, LaunchRow) or launches_of([item]) <= machine_model.CUDA_GRAPH_NODES:
-            waiting.append(item)
+        if count <= machine_model.CUDA_GRAPH_NODES:
+            waiting.extend([item] if count else [])
+        elif isinstance(item, ControlPlan):
+            found.append(ControlPlan(item.step, [in_stretches(part, stretch) for part in item.parts]))
         else:
-            found.append(ControlPlan(item.step, [_grouped(part, stretch) for part in item.parts]))
-    end()
-    return found
-
-
-def _in_rows(
-    items: Sequence[Instruction | ControlPlan], row: Callable[[Sequence[Instruction]], LaunchRow]
-) -> list[LaunchRow | Instruction | ControlPlan]:
-    """A plan in which instructions between loops, branches and calls of Python are rows."""
-    found: list[LaunchRow | Instruction | ControlPlan] = []
-    waiting: list[Instruction] = []
-
-    def end() -> None:
-        if waiting:
-            found.append(row(list(waiting)))
-            waiting.clear()
-
-    for item in items:
-        if isinstance(item, ControlPlan):
-            end()
-            found.append(ControlPlan(item.step, [_in_rows(part, row) for part in item.parts]))
-        elif isinstance(item.step, CallStep):
-            end()
             found.append(item)
-        elif item.n:
-            waiting.append(item)
     end()
     return found
 
 
 class DeviceRun(Walker):
-    """One call of a Program. Memory is pieces of the device's pool; what Python needs to know is read back."""
+    """One call of a Program. Memory is pieces of the device's pool; what Python needs to know is read back.
 
-    def __init__(self, device: CudaDevice, name: str) -> None:
+    blocks: the pieces of memory that the call has, in which the layout says where storages lie.
+    """
+
+    def __init__(self, device: CudaDevice, name: str, blocks: Sequence[PoolBlock], layout: CallLayout) -> None:
         super().__init__()
         self._device = device
         self._name = name
-        self._recorded = False
+        self._blocks = blocks
+        self.places.update([(storage, self._place(place)) for storage, place in layout.items()])
 
-    def run_leaf(self, item: Stretch | LaunchRow | Instruction) -> None:
+    def _place(self, place: Address) -> Address:
+        """Where it is in this call."""
+        base, offset = place
+        if base.pointer is None:
+            return Address(self._blocks[base.number], offset)
+        begin = self.places.get(base.pointer, Address(None))
+        return Address(begin.memory, begin.offset + offset)
+
+    def run_leaf(self, item: Stretch | Instruction) -> None:
         if isinstance(item, Stretch):
-            item.start(self)
-        elif isinstance(item, LaunchRow):
-            item.start(self.addresses(item.storages), self._recorded)
+            item.start(tuple([_address(self._place(Address(base))) for base in item.bases]))
+            self.places.update([(storage, self._place(place)) for storage, place in item.moves])
         elif isinstance(item.step, CallStep):
             self._call(item.step)
-
-    def run_recorded(self, items: Sequence[LaunchRow | ControlPlan]) -> None:
-        """Let launches be parts of the graph that the driver records."""
-        self._recorded = True
-        try:
-            self.run(items)
-        finally:
-            self._recorded = False
-
-    def follow(self, moves: Sequence[tuple[Storage, Storage, int]]) -> None:
-        """Let pointers be where a stretch leaves them."""
-        places = self.places
-        self.places |= {pointer: Address(places[source].memory, offset) for pointer, source, offset in moves}
-
-    def addresses(self, storages: Sequence[Storage]) -> tuple[int, ...]:
-        places = self.places
-        return tuple([_address(places[s]) if s in places else 0 for s in storages])  # what is empty has no place
 
     def on_host(self, buffer: Buffer) -> np.ndarray:
         """A copy of a buffer."""

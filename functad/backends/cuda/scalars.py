@@ -8,16 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from functad.backends.cpu.scalars import complex as complex_scalars
 from functad.backends.cpu.scalars import elementary as scalars
 from functad.backends.cpu.scalars import exact as exact_scalars
 from functad.backends.cpu.scalars import special as special_scalars
+from functad.backends.cuda import product_words
 from functad.backends.cuda.vectors import load4, store4
 from functad.system import numba_here
 
 SIMULATED = numba_here.is_installed() and bool(import_module("numba").config.ENABLE_CUDASIM)
+
+HAS_ALIGNED_MEMORY = SIMULATED or bool(find_spec("numba_cuda"))
+"""Whether kernels can say at which addresses their shared memory begins: not by Numba's own compiler for CUDA."""
 
 INTRINSICS: dict[str, Callable[..., Any]] = {
     name: value
@@ -28,5 +33,8 @@ INTRINSICS: dict[str, Callable[..., Any]] = {
 INTRINSICS |= {"accumulate": scalars.accumulate, "load4": load4, "store4": store4}
 if numba_here.is_installed() and not SIMULATED:
     INTRINSICS = import_module("functad.backends.cuda.intrinsics").on_cuda(INTRINSICS)
+    INTRINSICS |= import_module("functad.backends.cuda.product_intrinsics").WORDS
+else:
+    INTRINSICS |= product_words.WORDS
 
 globals().update(INTRINSICS)  # kernels are files that import their intrinsics by name

@@ -34,7 +34,7 @@ def simulation() -> Iterator[None]:
             sys.setswitchinterval(interval)
 
 
-def _shared_array(memory: Any, shape: Any, dtype: Any) -> np.ndarray:
+def _shared_array(memory: Any, shape: Any, dtype: Any, alignment: int = 0) -> np.ndarray:
     """`cuda.shared.array`: one for each line. Numba's own may give two arrays to two threads that ask at once."""
     caller = sys._getframe(1)
     line = (caller.f_code.co_filename, caller.f_lineno)

@@ -6,7 +6,6 @@ Knows the words of that text; neither primitives nor memory.
 from __future__ import annotations
 
 import ast
-import math
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -19,35 +18,36 @@ from functad.lowering.steps import KernelStep
 from functad.primitives.loops.text import rounding
 
 _RANGE = "range(start, stop)"
-_VIEW = "array_view("
 _BOUND = re.compile(r"\b(?:start|stop)\b")
 
 
-def emit_text(step: KernelStep) -> CudaKernel:
-    """The kernel of a step with a text of its own, for a grid of any size.
+def emit_text(step: KernelStep, threads: int) -> CudaKernel:
+    """The kernel of a step with a text of its own, for blocks of `threads`.
 
-    Any threads may run any piece of the text's range, so here each thread runs every so many-th step of it.
+    Any threads may run any piece of the text's range, so here each thread runs one step of it, or every so many-th.
     """
+    mapping = map_range(step.n, threads)
+    every = step.n if mapping.one_step else "cuda.gridsize(1)"
     body = in_vocabulary(textwrap.dedent(step.body).strip("\n"), step.parameters)
     if _RANGE in body and not _BOUND.search(body.replace(_RANGE, "")):
-        body = body.replace(_RANGE, f"range(cuda.grid(1), {step.n}, cuda.gridsize(1))")
+        body = body.replace(_RANGE, f"range(cuda.grid(1), {step.n}, {every})")
     else:
-        head = f"for start in range(cuda.grid(1), {step.n}, cuda.gridsize(1)):\n"
+        head = f"for start in range(cuda.grid(1), {step.n}, {every}):\n"
         head += "    stop = start + 1\n" if _BOUND.search(body) else ""
         body = head + textwrap.indent(body, "    ")
-    return CudaKernel(body + "\n", step.parameters, map_range(step.n))
+    return CudaKernel(body + "\n", step.parameters, mapping)
 
 
 def in_vocabulary(body: str, given: Sequence[Parameter]) -> str:
     """The text of a kernel of these parameters, in words that there are on CUDA."""
     narrow = {name: rounding(b.dtype) for name, b, _ in given if is_narrow_float(b.dtype)}
-    if not narrow and _VIEW not in body:
+    if not narrow:
         return body
     return ast.unparse(ast.fix_missing_locations(_ForCuda(narrow).visit(ast.parse(body))))
 
 
 class _ForCuda(ast.NodeTransformer):
-    """Writes what the CPU's compiler knows by itself: elements of arrays of patterns, and views for users' functions.
+    """Writes what the CPU's compiler knows by itself: elements of arrays of patterns.
 
     narrow: arrays of floats of 16 bits, and of each the cast that rounds to its dtype. Their elements are float32.
     """
@@ -69,17 +69,6 @@ class _ForCuda(ast.NodeTransformer):
         if dtype is not None:
             node.value = _call(f"bits_{dtype}", node.value)
         return node
-
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        """A view stands where it is used, as no function of a device returns one."""
-        self.generic_visit(node)
-        if not isinstance(node.func, ast.Name) or f"{node.func.id}(" != _VIEW:
-            return node
-        array, start, shape = node.args
-        size = math.prod(ast.literal_eval(shape))
-        stop = ast.BinOp(start, ast.Add(), ast.Constant(size))
-        piece = ast.Subscript(array, ast.Slice(start, stop), ast.Load())
-        return ast.Call(ast.Attribute(piece, "reshape", ast.Load()), [shape], [])
 
     def _dtype(self, node: ast.expr) -> str | None:
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):

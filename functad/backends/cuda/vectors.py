@@ -11,11 +11,11 @@ from itertools import islice
 from typing import Any
 
 from functad import machine_model
-from functad.backends.cuda.mapping import LoopMapping, MappedLoop
+from functad.backends.cuda.mapping import LoopMapping, MappedLoop, map_nest
 from functad.dtypes import is_narrow_float, kind_of
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.affine import Affine, Symbol, loop
-from functad.lowering.nests.nest import POST, Let, Load, Nest, Statement, Store, fresh, names_of
+from functad.lowering.nests.nest import PRE, Let, Load, Nest, Statement, Store, fresh, names_of
 from functad.lowering.nests.reductions import at_point, store_at
 
 WIDTH = 4
@@ -44,34 +44,57 @@ def in_fours(nest: Nest, mapping: LoopMapping, threads: int) -> Fours | None:
     quarter = loop(fresh(f"{last.name}_by_four", taken), last.extent // WIDTH)
     points = [{last: quarter * WIDTH + part} for part in range(WIDTH)]
     names: list[dict[str, str]] = [{} for _ in points]
+    if not nest.reduced[-1]:
+        for a in nest.accumulators:
+            _name_apart(a.name, names, taken)
     statements: list[Statement] = []
     for s in nest.statements:
-        if s.level == POST or not _depends(s, last, names[0]):
+        if not _depends(s, last, names[0]):
             statements.append(s)
             continue
         for name in names_of(s):
-            for part in range(WIDTH):
-                names[part][name] = name if part == 0 else fresh(f"{name}_{part}", taken)
-        statements += [at_point(s, at, own) for at, own in zip(points, names)]
-    stores = [
-        copy
-        for s in nest.stores
-        for copy in ([s] if s.level == POST else [store_at(s, at, own) for at, own in zip(points, names)])
-    ]
-    made = replace(nest, loops=[*nest.loops[:-1], _symbol(quarter)], statements=statements, stores=stores)
+            _name_apart(name, names, taken)
+        statements += [replace(at_point(s, at, own), level=s.level) for at, own in zip(points, names)]
+    stores: list[Store] = []
+    for store in nest.stores:
+        copied = store.level == PRE or not nest.reduced[-1]
+        copies = [replace(store_at(store, at, own), level=store.level) for at, own in zip(points, names)]
+        stores += copies if copied else [store]
+    accumulators = nest.accumulators
+    values = {a.name: tuple([own.get(a.value, a.value) for own in names]) for a in accumulators}
+    if not nest.reduced[-1]:
+        accumulators = [
+            replace(a, name=own[a.name], value=own.get(a.value, a.value)) for a in accumulators for own in names
+        ]
+        values = {a.name: (a.value,) for a in accumulators}
+    made = replace(
+        nest,
+        loops=[*nest.loops[:-1], _symbol(quarter)],
+        statements=statements,
+        stores=stores,
+        accumulators=accumulators,
+    )
     if not any(len(group) > 1 for group in (*in_groups(stores), *in_groups(statements))):
         return None
-    values = {a.name: tuple([own.get(a.value, a.value) for own in names]) for a in nest.accumulators}
-    return Fours(made, _mapped(mapping, last.name, _symbol(quarter)), values)
+    return Fours(made, _mapped(made, mapping, last.name, threads), values)
+
+
+def _name_apart(name: str, names: Sequence[dict[str, str]], taken: set[str]) -> None:
+    """Give a name one of its own in each of four places; it stays in the first."""
+    for part, own in enumerate(names):
+        own[name] = name if part == 0 else fresh(f"{name}_{part}", taken)
 
 
 def _is_worth_it(nest: Nest, mapping: LoopMapping, threads: int) -> bool:
     last, reduced = nest.loops[-1], nest.reduced[-1]
     if last.extent % WIDTH or last.extent == WIDTH or len(nest.statements) > machine_model.CUDA_VECTOR_STATEMENTS:
         return False
-    if mapping.by_block:  # all of its threads have something to do in each row
+    gathering = mapping.gathering
+    if gathering is not None and reduced:  # all threads of a result have something to do in each row
+        return last.extent >= WIDTH * min(gathering.lanes, max(threads // 4, 1))
+    if gathering is None and mapping.by_block:
         return reduced is bool(nest.accumulators) and last.extent >= WIDTH * threads
-    return not nest.accumulators and not mapping.serial and nest.points >= machine_model.CUDA_VECTOR_POINTS
+    return not reduced and not nest.ordered and nest.points >= machine_model.CUDA_VECTOR_POINTS
 
 
 def _depends(s: Statement, last: Symbol, names: dict[str, str]) -> bool:
@@ -88,11 +111,17 @@ def _symbol(index: Affine) -> Symbol:
     return symbol
 
 
-def _mapped(mapping: LoopMapping, name: str, symbol: Symbol) -> LoopMapping:
-    def renamed(loops: Sequence[MappedLoop]) -> tuple[MappedLoop, ...]:
-        return tuple([MappedLoop(symbol.name, symbol.extent) if one.name == name else one for one in loops])
+def _mapped(nest: Nest, mapping: LoopMapping, name: str, threads: int) -> LoopMapping:
+    """The mapping of the nest by four elements; a thread does four, so that there may be one for each step."""
+    if nest.accumulators and (mapping.gathering is not None or not mapping.by_block):
+        return map_nest(nest, threads)
+    last = nest.loops[-1]
 
-    return LoopMapping(*map(renamed, (mapping.grid, mapping.block, mapping.thread, mapping.serial)))
+    def renamed(loops: Sequence[MappedLoop]) -> tuple[MappedLoop, ...]:
+        return tuple([MappedLoop(last.name, last.extent) if one.name == name else one for one in loops])
+
+    grid, block, thread, serial = map(renamed, (mapping.grid, mapping.block, mapping.thread, mapping.serial))
+    return LoopMapping(grid, block, thread, serial, one_step=not mapping.by_block)
 
 
 # --- what is one instruction ----------------------------------------------------------------------------

@@ -23,6 +23,7 @@ class MemoryPlan:
 
     arena_bytes: its size. live_bytes: the largest sum of what is alive at one time. offsets: of each storage.
     lifetimes: of each storage, the first and last block that use it. stacks: memory outside of it that grows.
+    by_rows: the blocks of which each thread runs all steps of their loop over rows of its own.
     """
 
     arena_bytes: int
@@ -32,6 +33,7 @@ class MemoryPlan:
     lifetimes: dict[Storage, tuple[int, int]]
     stacks: list[Stack] = field(default_factory=list)
     donated: list[tuple[str, str]] = field(default_factory=list)
+    by_rows: list[int] = field(default_factory=list)
 
     def __str__(self) -> str:
         lines = [
@@ -43,12 +45,17 @@ class MemoryPlan:
             lines.append(f"  {offset:>10,} .. {offset + storage.nbytes:>10,}  blocks {first}..{last}  {storage.name}")
         for stack in self.stacks:
             lines.append(f"  grows: {stack.memory.name}, {stack.pointer.nbytes:,} bytes a step of its loop")
+        lines += [f"  block {n}: each thread runs all steps of the loop over rows of its own" for n in self.by_rows]
         lines += [f"  {result} takes the memory of {argument}" for argument, result in self.donated]
         return "\n".join(lines)
 
 
-def plan_memory(items: Sequence[Block | ControlPlan]) -> MemoryPlan:
-    """Give each temporary a place in one arena; two whose lifetimes do not meet may share it."""
+def plan_memory(items: Sequence[Block | ControlPlan], least_shared: int = 0) -> MemoryPlan:
+    """Give each temporary a place in one arena; two whose lifetimes do not meet may share it.
+
+    least_shared: temporaries of fewer bytes in all share nothing, so that blocks that have no values in common may run
+    at one time.
+    """
     lifetimes: dict[Storage, tuple[int, int]] = {}
     blocks = _timeline(items)
     for time, block in enumerate(blocks):
@@ -61,13 +68,22 @@ def plan_memory(items: Sequence[Block | ControlPlan]) -> MemoryPlan:
     spans = {s: span for s, span in lifetimes.items() if s.whole is None}  # how long a place is taken
     for storage, leader in leaders.items():
         spans[leader] = spans[leader][0], max(spans[leader][1], spans.pop(storage)[1])
-    offsets = _places(spans)
+    unshared = sum(_rounded(s.nbytes) for s in lifetimes if s.whole is None)
+    offsets = _places(spans if unshared >= least_shared else dict.fromkeys(spans, (0, len(blocks))))
     top = max((offset + _rounded(s.nbytes) for s, offset in offsets.items()), default=0)
     most = _most_alive(spans, len(blocks))
     offsets.update((storage, offsets[leader]) for storage, leader in leaders.items())
     offsets.update((s, offsets[s.whole] + s.start) for s in lifetimes if s.whole is not None)
-    unshared = sum(_rounded(s.nbytes) for s in lifetimes if s.whole is None)
-    return MemoryPlan(top, most, unshared, offsets, lifetimes, _stacks(items))
+    plan = MemoryPlan(top, most, unshared, offsets, lifetimes, _stacks(items))
+    plan.by_rows += [n for n, block in enumerate(blocks) if block in _run_by_rows(items)]
+    return plan
+
+
+def _run_by_rows(items: Sequence[Block | ControlPlan]) -> list[Block]:
+    """The blocks that are bodies of loops in which threads do not wait for each other."""
+    loops = [item for item in items if isinstance(item, ControlPlan)]
+    inner = [block for loop in loops for part in loop.parts for block in _run_by_rows(part)]
+    return [block for loop in loops if loop.by_rows for block in loop.parts[1]] + inner
 
 
 def _stacks(items: Sequence[Block | ControlPlan]) -> list[Stack]:

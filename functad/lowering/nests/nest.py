@@ -153,6 +153,19 @@ class Owners(NamedTuple):
     shares: int
 
 
+class OwnedRows(NamedTuple):
+    """Which row of the result an update goes to, where blocks own rows, and look for the updates that go there.
+
+    The nest's first loop has a step for each update, whose number is `update` in the nest, and the others run over the
+    `length` elements of a row, in their order. row: the name of the row's number; from `end` on it is no row.
+    """
+
+    update: Symbol
+    row: str
+    end: int
+    length: int
+
+
 class Segments(NamedTuple):
     """The updates of a nest in the order of the places that they go to: those of one place lie side by side.
 
@@ -190,6 +203,7 @@ class Nest:
     ordered: the loops whose steps must run in their order, as updates of several may meet at one place. Such a nest has
     one update and no other stores.
     owners: if threads shall share such a nest by what they write to, each looking at all updates.
+    owned_rows: if blocks shall share such a nest so, in any order of the updates of a row.
     segments: if such a nest's updates have been sorted by what they write to.
     constants: numbers that the nest is given under names, so that nests which differ in them alone have one text.
     """
@@ -204,6 +218,7 @@ class Nest:
     carried: Symbol | None = None
     ordered: set[Symbol] = field(default_factory=set)
     owners: Owners | None = None
+    owned_rows: OwnedRows | None = None
     segments: Segments | None = None
     across: list[Accumulator] = field(default_factory=list)
 

@@ -15,15 +15,13 @@ from functad.lowering.nests.affine import Affine, Symbol, linear, loop
 from functad.lowering.nests.nest import POST, PRE, Accumulator, Load, Nest, Store, moved, names_of
 
 
-def split_reduction(nest: Nest, blocks: int = 1) -> list[tuple[str, Nest]]:
+def split_reduction(nest: Nest) -> list[tuple[str, Nest]]:
     """Nests that do the same in order, and what is added to the name for each: itself, if there is nothing to gain.
 
     A reduced loop of N steps becomes loops over parts q, positions r, and lanes p, and a rest of less than P·Q steps:
     n = (q·R + r)·P + p. The first nest gathers over r into rows of partial results, the next one the rest into another
     row; the last one gathers the rows. Sums of floats are cut so that none is longer than `LONGEST_SUM`, or twice that.
     Products of floats are not split: in another order they would over- or underflow elsewhere.
-
-    blocks: of a device that gathers by blocks of threads, how many keep it busy.
     """
     if not nest.accumulators or any(a.kind == "prod" and kind_of(a.dtype) in "fc" for a in nest.accumulators):
         return [("", nest)]
@@ -33,17 +31,13 @@ def split_reduction(nest: Nest, blocks: int = 1) -> list[tuple[str, Nest]]:
         return [("", nest)]
     if _ends_in_short_rows(nest):
         first, whole = _SplitNest(nest, reduced[-1], 1, reduced[-1].extent).nests()
-        return [(f"_lanes{suffix}", n) for suffix, n in split_reduction(first, blocks)] + [("_whole", whole)]
+        return [(f"_lanes{suffix}", n) for suffix, n in split_reduction(first)] + [("_whole", whole)]
     parts = 1
     rounds = any(a.kind == "sum" and kind_of(a.dtype) in "fc" for a in nest.accumulators)
     if rounds and terms > 2 * machine_model.LONGEST_SUM:
         most = max(machine_model.LONGEST_SUM // nest.outer_points, 1)  # so that few numbers are stored on the way
         parts = min(-(-terms // machine_model.LONGEST_SUM), most)
-    if blocks > 1:
-        parts = max(parts, _parts_of_blocks(nest, blocks))
-        if parts == 1:
-            return [("", nest)]
-    elif nest.reduced[0]:
+    if nest.reduced[0]:
         if nest.points >= machine_model.POINTS_WORTH_PARTS:
             parts = max(parts, machine_model.MOST_PARTS)
     elif parts == 1:
@@ -54,16 +48,6 @@ def split_reduction(nest: Nest, blocks: int = 1) -> list[tuple[str, Nest]]:
         return [("", nest)]
     first, *rest, whole = _SplitNest(nest, long, parts, lanes).nests()
     return [("_parts", first), *(("_rest", n) for n in rest), ("_whole", whole)]
-
-
-def _parts_of_blocks(nest: Nest, blocks: int) -> int:
-    """Into how many parts a reduction is cut, so that a device's blocks all have one, and something to do in it."""
-    kept = nest.outer_points
-    if not nest.reduced[-1]:  # a block has a thread for each of the sums that lie side by side
-        kept = -(-kept // machine_model.CUDA_THREADS)
-    if kept >= machine_model.CUDA_FEWEST_ROWS:
-        return 1
-    return max(min(blocks // kept, nest.points // kept // machine_model.CUDA_PART_TERMS), 1)
 
 
 def _ends_in_short_rows(nest: Nest) -> bool:

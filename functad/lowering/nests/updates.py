@@ -6,13 +6,14 @@ Knows nests as data; no target. Updates of one element are put to it in their or
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 
 import numpy as np
 
 from functad import machine_model
-from functad.dtypes import kind_of
+from functad.dtypes import is_narrow_float, kind_of
 from functad.lowering.memory.buffers import Buffer, new_buffer
 from functad.lowering.nests.affine import Affine, Symbol, data, delinear, linear, loop
 from functad.lowering.nests.nest import (
@@ -21,6 +22,7 @@ from functad.lowering.nests.nest import (
     Let,
     Load,
     Nest,
+    OwnedRows,
     Owners,
     Segments,
     Statement,
@@ -34,6 +36,8 @@ from functad.lowering.nests.nest import (
 from functad.lowering.nests.split import cut
 from functad.primitives.loops.text import cast, combined
 from functad.records import NamedTuple
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
 
 AtomicUpdates = Callable[[str, np.dtype], bool]
 """Which updates, by kind and dtype, several threads may do at one place at a time."""
@@ -109,11 +113,46 @@ class SortedUpdates(NamedTuple):
     sums: Nest
 
 
-def sorted_updates(nest: Nest, atomic: AtomicUpdates) -> SortedUpdates | None:
-    """A nest of many updates whose order matters, by sorting, which keeps the order of those of one row.
+class _RowUpdates:
+    """What is known of a nest of updates of which the ordered loops alone tell to which row of the result each goes.
 
-    None for other nests, and where it is not the ordered loops alone that tell where an update goes.
+    first: where an update begins. number, key: names of its row, without and with those that are no rows.
     """
+
+    def __init__(self, nest: Nest, update: Update) -> None:
+        self.nest, self.update = nest, update
+        self.ordered, self.others = ([s for s in nest.loops if (s in nest.ordered) is w] for w in (True, False))
+        self.count, self.length = math.prod(s.extent for s in self.ordered), _row(nest)
+        self.first = update.offset.substitute({s: Affine(0) for s in self.others})
+        self.taken = {n for s in nest.statements for n in names_of(s)} | {s.name for s in nest.loops}
+        self.taken |= {*nest.constants}
+        needed = needed_for(nest.statements, {update.guard, *(s.name for s in self.first.symbols())})
+        self.is_known = not any(s in self.others for statement in needed for s in _symbols_of(statement))
+        self.end = -(-update.buffer.size // self.length)
+        number, self.key = fresh("row_of_result", self.taken), fresh("key", self.taken)
+        text, operands = f"i32({number})", [number]
+        if update.guard:
+            text, operands = f"where({update.guard}, {text}, i32({self.end}))", [update.guard, number]
+        let = Let((self.key,), text, tuple(operands), PRE, None)
+        self.keys: list[Statement] = [*needed, IndexLet(number, self.first // self.length, PRE), let]
+
+    def numbered(self) -> tuple[Symbol, dict[Symbol, Affine], Symbol]:
+        """The number of an update, where the ordered loops are then, and a loop over all updates."""
+        number = data(fresh("update", self.taken), 0, self.count - 1)
+        which, step = _symbols(number, loop(fresh("step", self.taken), self.count))
+        index = delinear(number, [s.extent for s in self.ordered])
+        return which, dict(zip(self.ordered, index)), step
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether an update is a row of the result, in its order."""
+        within = self.update.offset - self.first
+        row = linear([Affine(0, [(s, 1)]) for s in self.others], [s.extent for s in self.others])
+        return within == row and (self.first // self.length) * self.length == self.first
+
+
+def _rows_updated(nest: Nest, atomic: AtomicUpdates) -> _RowUpdates | None:
+    """What is known of a nest of updates whose order matters; None where it is not known where one goes."""
     update = nest.update
     if (
         update is None
@@ -122,51 +161,81 @@ def sorted_updates(nest: Nest, atomic: AtomicUpdates) -> SortedUpdates | None:
         or atomic(update.kind, update.buffer.dtype)
     ):
         return None
-    ordered, others = ([s for s in nest.loops if (s in nest.ordered) is wanted] for wanted in (True, False))
-    count, row = math.prod(s.extent for s in ordered), _row(nest)
-    if count < machine_model.CUDA_SORTED_UPDATES or max(count, update.buffer.size) >= 1 << 31:
+    found = _RowUpdates(nest, update)
+    fits = found.count > 1 and max(found.count, update.buffer.size) < 1 << 31
+    return found if fits and found.is_known else None
+
+
+def owned_updates(nest: Nest, atomic: AtomicUpdates) -> Nest | None:
+    """A nest whose updates blocks look for, each for those that go to its own rows of the result.
+
+    None for other nests, where too many blocks would look at too many updates, and where the order of those of a row
+    matters beyond rounding.
+    """
+    found = _rows_updated(nest, atomic)
+    if found is None or not found.is_whole:
         return None
-    first = update.offset.substitute({s: Affine(0) for s in others})
-    taken = {n for s in nest.statements for n in names_of(s)} | {s.name for s in nest.loops} | {*nest.constants}
-    needed = _needed(nest, {update.guard, *(s.name for s in first.symbols())})
-    if any(s in others for statement in needed for s in _symbols_of(statement)):
+    kind, dtype = found.update.kind, found.update.buffer.dtype
+    in_any_order = kind == "add" and kind_of(dtype) in "iufc" or kind in ("max", "min") and kind_of(dtype) in "iuf"
+    row_bytes = found.length * dtype.itemsize
+    blocks = -(-found.end * row_bytes // machine_model.CUDA_OWNED_BYTES)
+    fits = row_bytes <= machine_model.CUDA_OWNED_BYTES and blocks * found.count <= machine_model.CUDA_OWNED_LOOKS
+    if not in_any_order or is_narrow_float(dtype) or not fits:
         return None
-    kind, end = np.dtype(np.int32), -(-update.buffer.size // row)
-    rows, found, places = (
-        new_buffer(f"{n}_{update.buffer.name}", (count,), kind) for n in ("rows", "sorted", "updates")
+    which, at, step = found.numbered()
+    wanted = {*_WORD.findall(found.update.value)}
+    statements = [*found.keys, *(s for s in needed_for(nest.statements, wanted) if s not in found.keys)]
+    return replace(
+        nest,
+        loops=[step, *found.others],
+        reduced=[False] * (1 + len(found.others)),
+        statements=[moved(s, at) for s in statements],
+        stores=[replace(found.update, offset=found.update.offset.substitute(at))],
+        ordered=set(),
+        owned_rows=OwnedRows(which, found.key, found.end, found.length),
     )
-    number, key = fresh("row_of_result", taken), fresh("key", taken)
-    text, operands = f"i32({number})", [number]
-    if update.guard:
-        text, operands = f"where({update.guard}, {text}, i32({end}))", [update.guard, number]
+
+
+def sorted_updates(nest: Nest, atomic: AtomicUpdates) -> SortedUpdates | None:
+    """A nest of many updates whose order matters, by sorting, which keeps the order of those of one row.
+
+    None for other nests, and where it is not the ordered loops alone that tell where an update goes.
+    """
+    found = _rows_updated(nest, atomic)
+    if found is None or found.count < machine_model.CUDA_SORTED_UPDATES:
+        return None
+    kind, ordered, buffer = np.dtype(np.int32), found.ordered, found.update.buffer
+    rows, in_order, places = (
+        new_buffer(f"{n}_{buffer.name}", (found.count,), kind) for n in ("rows", "sorted", "updates")
+    )
+    position = linear([Affine(0, [(s, 1)]) for s in ordered], [s.extent for s in ordered])
     numbers = Nest(
         ordered,
         [False] * len(ordered),
-        statements=[*needed, IndexLet(number, first // row, PRE), Let((key,), text, tuple(operands), PRE, None)],
-        stores=[Store(rows, linear([Affine(0, [(s, 1)]) for s in ordered], [s.extent for s in ordered]), key, PRE)],
+        statements=found.keys,
+        stores=[Store(rows, position, found.key, PRE)],
         eqns=nest.eqns,
         constants=nest.constants,
     )
-    which, step = fresh("update", taken), loop(fresh("step", taken), count)
-    at = dict(zip(ordered, delinear(data(which, 0, count - 1), [s.extent for s in ordered])))
-    segments = Segments(found, places, which, end)
+    which, at, step = found.numbered()
+    segments = Segments(in_order, places, which.name, found.end)
     sums = replace(
         nest,
-        loops=[*_symbols(step), *others],
-        reduced=[False] * (1 + len(others)),
+        loops=[step, *found.others],
+        reduced=[False] * (1 + len(found.others)),
         statements=[moved(s, at) for s in nest.statements],
-        stores=[replace(update, offset=update.offset.substitute(at))],
+        stores=[replace(found.update, offset=found.update.offset.substitute(at))],
         ordered=set(),
         segments=segments,
     )
     return SortedUpdates(numbers, rows, segments, sums)
 
 
-def _needed(nest: Nest, wanted: set[str]) -> list[Statement]:
+def needed_for(statements: Sequence[Statement], wanted: Set[str]) -> list[Statement]:
     """The statements that values depend on."""
     found: list[Statement] = []
     needed = set(wanted)
-    for s in reversed(nest.statements):
+    for s in reversed(statements):
         if needed.isdisjoint(names_of(s)):
             continue
         found.append(s)
@@ -242,7 +311,7 @@ class _Parts:
     def _filled(self) -> Nest:
         """All copies as nothing was put to them."""
         part, i = loop("part", self._parts), loop("i", self._size)
-        value = _neutral(self._update.kind, self._copies.dtype)
+        value = neutral(self._update.kind, self._copies.dtype)
         store = Store(self._copies, part * self._size + i, value, PRE)
         return Nest(_symbols(part, i), [False] * 2, stores=[store], eqns=self._eqns)
 
@@ -265,7 +334,7 @@ def _symbols(*indices: Affine) -> list[Symbol]:
     return [s for index in indices for s, _ in index.terms]
 
 
-def _neutral(kind: str, dtype: np.dtype) -> str:
+def neutral(kind: str, dtype: np.dtype) -> str:
     """What changes nothing that is put to it: −0 + x is x, for x = −0, too."""
     if kind == "add" and kind_of(dtype) == "c":
         return f"{cast(dtype)}(complex_of(f64(-0.0), f64(-0.0)))"

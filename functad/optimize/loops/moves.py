@@ -1,7 +1,7 @@
 """All that is done to one scan, as a table of contents: what leaves it, goes into it, and how it is laid out.
 
 Knows the moves by name; each stands beside what it is about. What makes one loop of two stands in `joining.py`;
-steps are taken together before, and equations around go into a scan after, by `rules`.
+equations around go into a scan after, by `rules`.
 """
 
 from __future__ import annotations

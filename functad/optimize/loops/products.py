@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial, reduce
 from typing import Any
 
@@ -24,14 +24,19 @@ from functad.primitives.arithmetic import add, add_p
 from functad.primitives.common import add_any_p, reduce_sum, reduce_sum_p
 from functad.primitives.contraction import dot_general, dot_general_p
 from functad.primitives.joining import concatenate
+from functad.records import NamedTuple
 from functad.tracing import bind
 
 _ROWS_TIMES_MATRIX = (((1,), (0,)), ((), ()))
 
 
 def hoist_products(scan: Scan) -> None:
-    """Compute small products of what the loop reads, not of what it carries, for all steps at once."""
+    """Compute small products of what the loop reads, not of what it carries, for all steps at once.
+
+    But those of few terms, which each step had better compute.
+    """
     slices = {v for _, v in scan.xs}
+    parts = parts_of_one(scan)
     known = slices | {v for _, v in scan.consts}
     chosen: list[Eqn] = []
     for eqn in scan.eqns:
@@ -40,11 +45,12 @@ def hoist_products(scan: Scan) -> None:
             continue
         (out,) = eqn.outvars
         if not slices.isdisjoint(variables):
+            stack = Aval((scan.length, *out.aval.shape), out.aval.dtype)
             if _bytes(scan, out.aval) > machine_model.MOST_EXTRA_BYTES:
                 continue  # nor is anything that is computed from it
             slices.add(out)
-            if eqn.primitive is dot_general_p and _is_small(eqn) and not _stays(scan, eqn):
-                chosen.append(eqn)
+            if eqn.primitive is dot_general_p and _is_small(eqn):
+                chosen += [] if is_thin(stack, scan.length * operations(eqn), out in parts) else [eqn]
         known.add(out)
     wanted = [e.outvars[0] for e in chosen]
     inputs = [v for _, v in (*scan.consts, *scan.xs)]
@@ -56,18 +62,14 @@ def hoist_products(scan: Scan) -> None:
         scan.xs += zip(scan.before(found.run, found.operands), wanted)
 
 
-def is_thin(stack: Aval, operations: float) -> bool:
-    """Whether a product for all steps, `stack`, takes less time step by step than it takes to write and read that."""
-    return (
-        stack.size * stack.dtype.itemsize >= machine_model.LARGE_STACK
-        and operations <= 2 * machine_model.THIN_PRODUCT_TERMS * stack.size
-        and operations >= machine_model.SMALLEST_SUNK_PRODUCT * stack.shape[0]
-    )
+def is_thin(stack: Aval, operations: float, is_part: bool) -> bool:
+    """Whether a product for all steps, `stack`, takes less time step by step than it takes to write and read that.
 
-
-def _stays(scan: Scan, eqn: Eqn) -> bool:
-    (out,) = eqn.outvars
-    return is_thin(Aval((scan.length, *out.aval.shape), out.aval.dtype), scan.length * operations(eqn))
+    is_part: of one product, so that it has no call of its own.
+    """
+    few = operations <= 2 * machine_model.THIN_PRODUCT_TERMS * stack.size
+    is_large = stack.size * stack.dtype.itemsize >= machine_model.LARGE_STACK
+    return few and (is_part or (is_large and operations >= machine_model.SMALLEST_SUNK_PRODUCT * stack.shape[0]))
 
 
 def _is_small(eqn: Eqn) -> bool:
@@ -101,27 +103,48 @@ def joined(eqn: Eqn, view: View) -> Eqn | None:
         return None
     scan = take_apart(eqn, view)
     weights: dict[Atom, Atom] = {v: a for a, v in scan.consts}
-    uses = scan.uses()
-    definitions: dict[Atom, Eqn] = {v: e for e in scan.eqns for v in e.outvars if uses[v] == 1}
-    inner = {a for e in scan.eqns if _is_sum(e) for a in e.invars if _is_sum(definitions.get(a))}
-    for total in [e for e in scan.eqns if _is_sum(e) and e.outvars[0] not in inner]:
-        sums, terms = _added(total, definitions)
-        found = [(a, e) for a in terms if (e := definitions.get(a)) is not None and _is_of_weight(e, weights)]
-        products = {a: e for a, e in found if e.params == found[0][1].params}
-        if len(products) < 2 or not _joining_pays(scan, [*products.values()]):
-            continue
-        (weight,) = scan.before(lambda *w: [concatenate(w, 0)], [weights[e.invars[1]] for e in products.values()])
+    for joint in _joints(scan):
+        products = joint.products.values()
+        (weight,) = scan.before(lambda *w: [concatenate(w, 0)], [weights[e.invars[1]] for e in products])
         scan.consts.append((weight, Var(weight.aval)))
-        rows, others = [e.invars[0] for e in products.values()], [a for a in terms if a not in products]
-        made = spliced(partial(_sum_of_joined, len(rows)), [scan.consts[-1][1], *rows, *others], total)
-        place = scan.eqns.index(total)
-        scan.eqns[place : place + 1] = made
-        scan.eqns = [e for e in scan.eqns if e not in (*sums, *products.values())]
+        operands = [scan.consts[-1][1], *(e.invars[0] for e in products), *joint.others]
+        place = scan.eqns.index(joint.total)
+        scan.eqns[place : place + 1] = spliced(partial(_sum_of_joined, len(products)), operands, joint.total)
+        scan.eqns = [e for e in scan.eqns if e not in (*joint.sums, *products)]
     if len(scan.consts) == len(weights):
         return None
     uses = scan.uses()
     scan.consts = [(a, v) for a, v in scan.consts if v not in weights or uses[v]]
     return scan.eqn()
+
+
+def parts_of_one(scan: Scan) -> set[Atom]:
+    """The products that had better be parts of one product."""
+    return {a for joint in _joints(scan) for a in joint.products}
+
+
+class _Joint(NamedTuple):
+    """A sum of products with weights, by their results, and of others. sums: the equations of the sum but the last."""
+
+    total: Eqn
+    sums: list[Eqn]
+    products: dict[Atom, Eqn]
+    others: list[Atom]
+
+
+def _joints(scan: Scan) -> list[_Joint]:
+    """The sums whose products had better be one."""
+    weights, uses = {v for _, v in scan.consts}, scan.uses()
+    definitions: dict[Atom, Eqn] = {v: e for e in scan.eqns for v in e.outvars if uses[v] == 1}
+    inner = {a for e in scan.eqns if _is_sum(e) for a in e.invars if _is_sum(definitions.get(a))}
+    found = []
+    for total in [e for e in scan.eqns if _is_sum(e) and e.outvars[0] not in inner]:
+        sums, terms = _added(total, definitions)
+        all_products = [(a, e) for a in terms if (e := definitions.get(a)) is not None and _is_of_weight(e, weights)]
+        products = {a: e for a, e in all_products if e.params == all_products[0][1].params}
+        if len(products) > 1 and _joining_pays(scan, [*products.values()]):
+            found.append(_Joint(total, sums, products, [a for a in terms if a not in products]))
+    return found
 
 
 def _is_sum(eqn: Eqn | None) -> bool:
@@ -144,7 +167,7 @@ def _added(total: Eqn, definitions: Mapping[Atom, Eqn]) -> tuple[list[Eqn], list
     return sums, terms
 
 
-def _is_of_weight(eqn: Eqn, weights: Mapping[Atom, Atom]) -> bool:
+def _is_of_weight(eqn: Eqn, weights: Collection[Atom]) -> bool:
     """Whether an equation is the product of two matrices of floats, the right one the same in all steps."""
     if eqn.primitive is not dot_general_p or eqn.params["dimension_numbers"] != _ROWS_TIMES_MATRIX:
         return False

@@ -9,6 +9,7 @@ two cotangents, goes into the loops that read the result.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from functad import machine_model
@@ -17,7 +18,7 @@ from functad.editing.substitution import Substitution
 from functad.ir import UNKNOWN, Atom, Aval, Eqn, Literal, Var
 from functad.lowering_rules import Contraction, Indexed, Reduction, Scalar
 from functad.optimize.loops.parts import Scan, take_apart
-from functad.optimize.loops.products import is_thin
+from functad.optimize.loops.products import is_thin, parts_of_one
 from functad.optimize.products import operations
 from functad.primitives.common import broadcast_in_dim_p, reshape_p
 from functad.primitives.contraction import dot_general_p
@@ -74,9 +75,11 @@ def _compute(scan: Scan, stack: Atom, var: Var, cheap: bool) -> bool:
     chain = _Slicing(scan, cheap)
     if not (chain.compute(stack, var) and chain.pays):
         return False
-    scan.eqns = [*chain.eqns, *scan.eqns]
-    scan.xs = [*((a, v) for a, v in scan.xs if v is not var), *chain.more_xs]
-    scan.consts += chain.more_consts
+    xs = [*((a, v) for a, v in scan.xs if v is not var), *chain.more_xs]
+    made = replace(scan, eqns=[*chain.eqns, *scan.eqns], xs=xs, consts=[*scan.consts, *chain.more_consts])
+    if cheap and chain.products and not chain.products <= parts_of_one(made):
+        return False
+    scan.eqns, scan.xs, scan.consts = made.eqns, made.xs, made.consts
     return True
 
 
@@ -93,6 +96,7 @@ class _Slicing:
         self.more_consts: list[tuple[Atom, Var]] = []
         self.slices, self.consts = dict(scan.xs), dict(scan.consts)  # the variables of the body, by operands
         self.pays = True
+        self.products: set[Var] = set()  # that are cheap only as parts of one product
 
     def compute(self, stack: Atom, var: Var) -> bool:
         """Add the equations for a slice, unless they mix slices; cheap ones are for nobody else."""
@@ -100,15 +104,18 @@ class _Slicing:
         if eqn is None or (self.cheap and not self._is_cheap(eqn)):
             return False
         made = _slice_of(eqn, var, partial(self._read, of_product=eqn.primitive is dot_general_p))
+        if eqn.primitive is dot_general_p and not _is_thin(eqn, is_part=False):
+            self.products.add(var)
         self.eqns += [] if made is None else [made]
         return made is not None
 
     def _is_cheap(self, eqn: Eqn) -> bool:
         if eqn.primitive is broadcast_in_dim_p:
             return True
+        is_quick = operations_of(eqn) <= 1 + machine_model.QUOTIENT_OPERATIONS
         if eqn.primitive is dot_general_p:
-            return is_thin(eqn.outvars[0].aval, operations(eqn)) and self.view.uses[eqn.outvars[0]] == 1
-        return operations_of(eqn) <= 1 + machine_model.QUOTIENT_OPERATIONS and self.view.uses[eqn.outvars[0]] == 1
+            is_quick = _is_thin(eqn, is_part=True)
+        return is_quick and self.view.uses[eqn.outvars[0]] == 1
 
     def _read(self, operand: Var, is_stack: bool, of_product: bool = False) -> Var:
         known = self.slices if is_stack else self.consts
@@ -133,6 +140,10 @@ class _Slicing:
             return True
         is_made_for_this = isinstance(eqn.primitive.lower, Scalar | Contraction) and self.view.uses[eqn.outvars[0]] == 1
         return not (is_made_for_this or isinstance(eqn.primitive.lower, Indexed))
+
+
+def _is_thin(eqn: Eqn, is_part: bool) -> bool:
+    return is_thin(eqn.outvars[0].aval, operations(eqn), is_part)
 
 
 def _slice_of(eqn: Eqn, var: Var, read: Callable[[Var, bool], Var]) -> Eqn | None:

@@ -1,4 +1,4 @@
-"""Scans of a few steps, written out one step after another; scans that take several steps at a time.
+"""Scans of a few steps, written out one step after another.
 
 Knows `scan` equations; nothing of what else is done to loops.
 """
@@ -6,16 +6,14 @@ Knows `scan` equations; nothing of what else is done to loops.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from functad import machine_model
-from functad.editing.rewriting import View, spliced
-from functad.ir import UNKNOWN, Aval, Eqn, Program, subprograms
+from functad.ir import UNKNOWN, Eqn, Program, subprograms
 from functad.primitives.common import reshape, zeros_of
 from functad.primitives.joining import stack
 from functad.primitives.reduction import slice_along
-from functad.tracing import bind, eval_program, trace_to_program
+from functad.tracing import eval_program
 
 
 def is_short(eqn: Eqn) -> bool:
@@ -46,33 +44,6 @@ def unrolled(eqn: Eqn, *args: Any) -> list[Any]:
         stack([ys[i][k] for i in range(length)], 0) if ys else zeros_of(v.aval) for k, v in enumerate(eqn.outvars[m:])
     ]
     return [*carry, *stacked]
-
-
-def _steps_at_once(eqn: Eqn) -> int:
-    """How many of a scan's steps become one: `unroll`, or fewer that divide all."""
-    length: int = eqn.params["length"]
-    return 1 if length == UNKNOWN else max(k for k in range(1, eqn.params["unroll"] + 1) if length % k == 0)
-
-
-def several_at_once(eqn: Eqn, view: View) -> list[Eqn] | None:
-    """A scan of several steps at a time, as `unroll` asks for."""
-    at_once = _steps_at_once(eqn)
-    if at_once == 1 or is_short(eqn):
-        return None
-    return spliced(partial(_in_part, eqn, at_once), eqn.invars, eqn)
-
-
-def _in_part(eqn: Eqn, at_once: int, *args: Any) -> list[Any]:
-    length = eqn.params["length"]
-    n, m = eqn.params["num_consts"], eqn.params["num_carry"]
-    consts, carry, xs = args[:n], args[n : n + m], args[n + m :]
-    heads = [reshape(x, (length // at_once, at_once, *x.shape[1:])) for x in xs]
-    piece = eqn.replace(params={**eqn.params, "length": at_once})
-    avals = [*(a.aval for a in args[: n + m]), *(Aval(x.shape[1:], x.dtype) for x in heads)]
-    several = trace_to_program(partial(unrolled, piece), avals, name=eqn.params["jaxpr"].name)
-    params = {**eqn.params, "jaxpr": several, "length": length // at_once, "unroll": 1}
-    outs = bind(eqn.primitive, *consts, *carry, *heads, **params)
-    return [*outs[:m], *(reshape(y, (length, *y.shape[2:])) for y in outs[m:])]
 
 
 def _step_of(x: Any, i: int) -> Any:

@@ -5,7 +5,8 @@ It must not know what the kernels compute.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -67,6 +68,26 @@ def total(*terms: str | int | tuple[str | int, int]) -> str:
     if constant or not parts:
         text += f" {'-' if constant < 0 else '+'} {abs(constant)}" if parts else str(constant)
     return text
+
+
+def write_index(text: KernelText, number: str, sizes: Sequence[tuple[str, int]]) -> None:
+    """Assign to each name its share of a row-major number, for a GPU: divisions of 32 bits take a fraction of the time.
+
+    The first one is as large as the number makes it.
+    """
+    step = math.prod(size for _, size in sizes)
+    is_small, is_first = step < 1 << 31, True
+    for name, size in sizes:
+        step //= size
+        if size == 1:
+            text.line(f"{name} = i64(0)")
+            continue
+        as_kind = "u32({})".format if is_small else "({})".format
+        share = as_kind(number)
+        share += f" // {as_kind(step)}" if step > 1 else ""
+        share += "" if is_first else f" % {as_kind(size)}"
+        text.line(f"{name} = i64({share})")
+        is_first = False
 
 
 def _factor(name: str) -> str:

@@ -213,33 +213,38 @@ def _scan_windows(text: KernelText, rows: WindowRows, edge: str, rest: str, skip
     layout = rows.layout
     with text.block(f"for e in range({rest}):"):
         text.line(f"j = where(e < {edge}, e, e + {skipped})" if skipped else "j = e", "o = o0 + j")
-        work.start_scan(text)
-        tests: list[str] = []
         names = [f"i{a}" for a in range(len(layout.axes))]
         if layout.inner == 1:
             names[-1] = "j"
-        headers: list[str] = []
-        place = product("p", layout.plane_size)
-        for a, (axis, step, i) in enumerate(zip(layout.axes, layout.steps, names, strict=True)):
-            headers.append(f"for k{a} in range({axis.window}):" if axis.window > 1 else "")
-            headers += position(axis, a, i, "0")
-            tests += inside_tests(axis, a)
-            place = sum_of(place, product(f"y{a} // {axis.base}" if axis.base > 1 else f"y{a}", step))
-        if layout.inner > 1:
-            place = sum_of(place, "j")
-        depth = text.depth
-        for header in headers:
-            if header.endswith(":"):
-                text.open(header)
-            elif header:
-                text.line(header)
-        if tests:
-            text.line(f"inside = {' & '.join(tests)}", f"place = where(inside, {place}, {product('r', rows.elements)})")
-        else:
-            text.line(f"place = {place}")
-        work.scan(text, "inside" if tests else None)
-        text.close(depth)
-        work.end_scan(text)
+        scan_window(text, layout, work, names, product("r", rows.elements))
+
+
+def scan_window(text: KernelText, layout: WindowLayout, work: WindowWork, names: Sequence[str], any_place: str) -> None:
+    """The elements of one window, whose numbers along the axes have these names; `any_place` is that of an element."""
+    work.start_scan(text)
+    tests: list[str] = []
+    headers: list[str] = []
+    place = product("p", layout.plane_size)
+    for a, (axis, step, i) in enumerate(zip(layout.axes, layout.steps, names, strict=True)):
+        headers.append(f"for k{a} in range({axis.window}):" if axis.window > 1 else "")
+        headers += position(axis, a, i, "0")
+        tests += inside_tests(axis, a)
+        place = sum_of(place, product(f"y{a} // {axis.base}" if axis.base > 1 else f"y{a}", step))
+    if layout.inner > 1:
+        place = sum_of(place, "j")
+    depth = text.depth
+    for header in headers:
+        if header.endswith(":"):
+            text.open(header)
+        elif header:
+            text.line(header)
+    if tests:
+        text.line(f"inside = {' & '.join(tests)}", f"place = where(inside, {place}, {any_place})")
+    else:
+        text.line(f"place = {place}")
+    work.scan(text, "inside" if tests else None)
+    text.close(depth)
+    work.end_scan(text)
 
 
 def position(axis: WindowAxis, a: int, i: str, k: str) -> list[str]:

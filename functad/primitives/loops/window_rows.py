@@ -6,35 +6,23 @@ Knows how rows lie to each other; what is combined comes as text.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 from functad import machine_model
 from functad.primitives.loops.kernel_text import KernelText
 from functad.primitives.loops.window_layout import WindowAxis, WindowLayout
 from functad.primitives.loops.window_loops import WindowRows, inside_tests, opaque, position, product, sum_of
-from functad.records import NamedTuple
-
-
-class WindowCombination(NamedTuple):
-    """What is done with the elements of a window.
-
-    identity: what no element changes.
-    combine: `(accumulated, element) -> text` of the combination.
-    reorder: the same where the elements may be combined in any order.
-    element: `(place, tap) -> text` of the element at a place, which is element number `tap` of its window.
-    """
-
-    identity: str
-    combine: Callable[[str, str], str]
-    reorder: Callable[[str, str], str]
-    element: Callable[[str, str], str]
+from functad.primitives.loops.window_results import by_results
+from functad.primitives.loops.window_work import WindowCombination
 
 
 def by_rows(
     target: Any, name: str, layout: WindowLayout, combination: WindowCombination, reads: dict[str, Any], result: Any
 ) -> None:
-    """A kernel in which every row of the result collects the rows that its windows hold."""
+    """A kernel in which every row of the result collects the rows that its windows hold; on a device, every result."""
+    if target.on_device:
+        by_results(target, name, layout, combination, reads, result)
+        return
     rows = WindowRows(layout)
     phases = _Phases(layout.axes[-1])
     in_registers = layout.inner == 1 and all(axis.window == 1 and axis.is_interior for axis in rows.axes)
@@ -66,6 +54,9 @@ def by_windows(
     target: Any, name: str, layout: WindowLayout, combination: WindowCombination, reads: dict[str, Any], result: Any
 ) -> None:
     """A kernel that goes through one window after the other: for large ones, without holes in the array."""
+    if target.on_device:
+        by_results(target, name, layout, combination, reads, result)
+        return
     rows = WindowRows(layout)
     last = len(layout.axes) - 1
     axis = layout.axes[-1]

@@ -6,7 +6,7 @@ Knows the text for one window; nothing of the loops around it. Ties go to the fi
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,22 @@ from functad.dtypes import kind_of
 from functad.primitives.loops.kernel_text import KernelText
 from functad.primitives.loops.text import cast, combined, constant
 from functad.primitives.loops.window_loops import sum_of
+from functad.records import NamedTuple
+
+
+class WindowCombination(NamedTuple):
+    """What is done with the elements of a window.
+
+    identity: what no element changes.
+    combine: `(accumulated, element) -> text` of the combination.
+    reorder: the same where the elements may be combined in any order.
+    element: `(place, tap) -> text` of the element at a place, which is element number `tap` of its window.
+    """
+
+    identity: str
+    combine: Callable[[str, str], str]
+    reorder: Callable[[str, str], str]
+    element: Callable[[str, str], str]
 
 
 class Reduce:

@@ -14,9 +14,18 @@ from functad import machine_model
 from functad.dtypes import compute_dtype, is_narrow_float, kind_of
 from functad.primitives.loops.text import combined, constant
 from functad.primitives.loops.window_layout import WindowLayout, layout_of, transposed
-from functad.primitives.loops.window_loops import over_windows
-from functad.primitives.loops.window_rows import WindowCombination, by_rows, by_windows
-from functad.primitives.loops.window_work import Gather, Reduce, Scatter, Select, Spread, padding_identity
+from functad.primitives.loops.window_loops import WindowWork, over_windows
+from functad.primitives.loops.window_results import over_each_window, scatter_to_each
+from functad.primitives.loops.window_rows import by_rows, by_windows
+from functad.primitives.loops.window_work import (
+    Gather,
+    Reduce,
+    Scatter,
+    Select,
+    Spread,
+    WindowCombination,
+    padding_identity,
+)
 
 
 def reduce_window_rule(op: str, target: Any, ins: Sequence[Any], outs: Sequence[Any], **windows: Any) -> None:
@@ -42,7 +51,7 @@ def select_and_gather_add_rule(
     work = Gather(select_prim, operand.dtype, _selected_last(select_prim, operand.dtype))
     buffers = {"t": (tangents, "r"), "x": (operand, "r"), "out": (out, "w")}
     vectorised = layout.window_size <= machine_model.WINDOW_WRITTEN_OUT
-    over_windows(target, "select_and_gather", layout, work, buffers, vectorised=vectorised)
+    _over_windows(target, "select_and_gather", layout, work, buffers, vectorised=vectorised)
 
 
 def select_and_scatter_add_rule(
@@ -58,14 +67,19 @@ def select_and_scatter_add_rule(
     layout = layout_of(operand.shape, source.shape, base_dilation=ones, window_dilation=ones, **windows)
     written_out = layout.window_size <= machine_model.WINDOW_WRITTEN_OUT
     overlap = any(axis.overlaps for axis in layout.axes)
-    if overlap and written_out:
+    if overlap and (written_out or target.on_device):
         _scatter_by_selection(target, source, operand, out, layout, select_prim)
         return
     total = target.scratch(out.shape, compute_dtype(out.dtype)) if overlap and is_narrow_float(out.dtype) else out
     covered = written_out and all(axis.is_tiled for axis in layout.axes)
+    if target.on_device and covered and layout.window_size <= machine_model.CUDA_WINDOW_GATHERED:
+        scatter_to_each(target, layout, select_prim, source, operand, out)
+        return
     work = Scatter(select_prim, operand.dtype, _selected_last(select_prim, operand.dtype), covered)
     buffers = {"ct": (source, "r"), "x": (operand, "r"), "out": (total, "w" if covered else "rw")}
-    over_windows(target, "select_and_scatter", layout, work, buffers, only_tiled=True, vectorised=written_out)
+    if target.on_device and not covered:
+        target.fill(total, 0)
+    _over_windows(target, "select_and_scatter", layout, work, buffers, only_tiled=True, vectorised=written_out)
     if total is not out:
         _round(target, total, out)
 
@@ -77,7 +91,9 @@ def _scatter_by_selection(
     dtype = operand.dtype
     selected = target.scratch(source.shape, np.dtype(np.int32))
     work = Select(select_prim, dtype, _selected_last(select_prim, dtype))
-    over_windows(target, "select", layout, work, {"x": (operand, "r"), "selected": (selected, "w")})
+    written_out = layout.window_size <= machine_model.WINDOW_WRITTEN_OUT
+    buffers = {"x": (operand, "r"), "selected": (selected, "w")}
+    _over_windows(target, "select", layout, work, buffers, vectorised=written_out)
     total = target.scratch(out.shape, compute_dtype(dtype)) if is_narrow_float(dtype) else out
     zero = constant(0, dtype)
 
@@ -101,7 +117,7 @@ def _reduce(target: Any, op: str, x: Any, out: Any, layout: WindowLayout) -> Non
     has_holes = any(axis.base > 1 for axis in layout.axes)
     if layout.window_size <= machine_model.WINDOW_WRITTEN_OUT and not has_holes:
         work = Reduce(op, out.dtype, constant(padding_identity(op, out.dtype), out.dtype))
-        over_windows(target, name, layout, work, {"x": (x, "r"), "out": (out, "w")})
+        _over_windows(target, name, layout, work, {"x": (x, "r"), "out": (out, "w")})
         return
     if len(axes) > 1 and _is_cheaper_by_axes(layout):
         _reduce_by_axes(target, op, x, out, layout, axes)
@@ -120,7 +136,7 @@ def _reduce(target: Any, op: str, x: Any, out: Any, layout: WindowLayout) -> Non
 
 def _spread(target: Any, x: Any, out: Any, back: WindowLayout) -> None:
     """Each element of `x` goes to one window of `out`: the transpose of sums over windows that do not overlap."""
-    over_windows(
+    _over_windows(
         target,
         "spread",
         back,
@@ -166,6 +182,23 @@ def _along(axis: int, sizes: Sequence[int], counts: Sequence[int], layout: Windo
         base_dilation=at_axis(part.base, 1),
         window_dilation=at_axis(part.dilation, 1),
     )
+
+
+def _over_windows(
+    target: Any,
+    name: str,
+    layout: WindowLayout,
+    work: WindowWork,
+    buffers: dict[str, tuple[Any, str]],
+    *,
+    vectorised: bool = True,
+    **options: bool,
+) -> None:
+    """A kernel that does `work` for each window: on a device by a thread for each, without what it does for a row."""
+    if target.on_device:
+        over_each_window(target, name, layout, work, buffers, vectorised)
+    else:
+        over_windows(target, name, layout, work, buffers, vectorised=vectorised, **options)
 
 
 def _combination(op: str, dtype: np.dtype) -> WindowCombination:

@@ -10,6 +10,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -269,7 +270,7 @@ def test_no_place_for_files_at_all(cache, folder, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(objects, "atomic_write", refuse)
-    monkeypatch.setattr(objects.tempfile, "mkdtemp", refuse)
+    monkeypatch.setattr(tempfile, "mkdtemp", refuse)
     objects._temporary_folder.cache_clear()
     kernels = cache.get()
     assert kernels.compiled and kernels.source_file.suffix == ".py" and not kernels.source_file.exists()

@@ -1,6 +1,6 @@
 """Checks of arrays on devices, for the simulator's process: `cuda_simulated.py` runs them.
 
-The simulator has two devices. What is compared with is the CPU.
+What is compared with is the CPU. The simulator has two devices; what needs both is a check of its own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from cuda_check_tools import raised
+from cuda_check_tools import raised, second_gpu
 
 import functad
 import functad.numpy as jnp
@@ -25,12 +25,16 @@ from functad.errors import ArgumentError, CompilationError, DeviceError, Donated
 from functad.tree_util import tree_leaves, tree_map
 
 
-def gpu(number: int = 0) -> Any:
-    return functad.devices("cuda")[number]
+def gpu() -> Any:
+    return functad.devices("cuda")[0]
 
 
-def on_gpu(x: Any, number: int = 0) -> Any:
-    return functad.device_put(x, gpu(number))
+def on_gpu(x: Any) -> Any:
+    return functad.device_put(x, gpu())
+
+
+def on_second(x: Any) -> Any:
+    return functad.device_put(x, second_gpu())
 
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -39,8 +43,8 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
 class Transfers:
     """Counts what is copied from a device while it is entered."""
 
-    def __init__(self, number: int = 0) -> None:
-        self._driver = gpu(number).driver
+    def __init__(self, device: Any = None) -> None:
+        self._driver = (device or gpu()).driver
 
     def __enter__(self) -> Transfers:
         self.count = 0
@@ -76,16 +80,25 @@ class Started:
 
 
 def check_devices() -> None:
-    one, other = functad.devices("cuda")
+    one = gpu()
     assert functad.devices("gpu")[0] is functad.devices("cuda:0")[0] is one
-    assert (one.platform, one.id, other.id, str(one), repr(other)) == ("gpu", 0, 1, "cuda:0", "CudaDevice(id=1)")
-    assert one.device_kind == "Numba's simulator" and functad.device_count("cuda") == 2
+    assert (one.platform, one.id, str(one), repr(one)) == ("gpu", 0, "cuda:0", "CudaDevice(id=0)")
+    assert (one.device_kind == "Numba's simulator") is one.driver.is_simulated
     assert functad.devices() == functad.devices("cpu") and functad.default_backend() == "cpu"
-    assert "there are cuda:0, cuda:1" in raised(DeviceError, lambda: functad.devices("cuda:7"))
+    assert "there are cuda:0" in raised(DeviceError, lambda: functad.devices("cuda:99"))
     assert "'tpu'" in raised(DeviceError, lambda: functad.device_put(1.0, "tpu"))
-    assert copy.deepcopy(one) is one and pickle.loads(pickle.dumps(other)) is other
+    assert copy.deepcopy(one) is one and pickle.loads(pickle.dumps(one)) is one
     stats = one.memory_stats()
     assert stats["bytes_in_use"] <= stats["bytes_reserved"] <= stats["bytes_limit"]
+
+
+def check_two_devices() -> None:
+    other = second_gpu()
+    assert (other.id, repr(other)) == (1, "CudaDevice(id=1)") and functad.device_count("cuda") >= 2
+    assert "there are cuda:0, cuda:1" in raised(DeviceError, lambda: functad.devices("cuda:99"))
+    assert copy.deepcopy(other) is other and pickle.loads(pickle.dumps(other)) is other
+    moved = functad.device_put(on_gpu(X), other)
+    assert moved.device is other and np.array_equal(moved, X)
 
 
 def check_arrays() -> None:
@@ -97,8 +110,6 @@ def check_arrays() -> None:
     assert np.array_equal(np.asarray(x), X) and np.array_equal(functad.device_get({"x": x})["x"], X)
     assert float(x[1, 2]) == 5 and bool(x[0, 1] > 0) and int(x[0, 1]) == 1 and [float(r.sum()) for r in x] == [3, 12]
     assert functad.device_put(x) is x and functad.device_put(x, gpu()) is x
-    moved = functad.device_put(x, gpu(1))
-    assert moved.device is gpu(1) and np.array_equal(moved, X)
     back = functad.device_put(x, functad.devices("cpu")[0])
     assert back.device is functad.devices()[0] and not isinstance(back, DeviceArray)
     assert x.to_device("cpu").device is back.device
@@ -172,33 +183,41 @@ def on_or_off(x: Any, indices: Any) -> Any:
 
 
 def check_mixing() -> None:
-    x, y = on_gpu(X), on_gpu(X, 1)
-    message = raised(DeviceError, lambda: x + y)
-    assert "`add`" in message and "cuda:0" in message and "cuda:1" in message and "functad.device_put(x, " in message
+    x = on_gpu(X)
     add = functad.jit(lambda a, b: a + b["c"])
-    message = raised(DeviceError, lambda: add(x, {"c": y}))
-    assert "b['c']" in message.replace('"', "'") and "functad.devices('cuda')[0]" in message, message
     put_here = functad.device_put(X, functad.devices("cpu")[0])
     assert "cpu:0" in raised(DeviceError, lambda: add(x, {"c": put_here}))
     for other in (X, jnp.asarray(X), 2.0, np.float32(2)):  # what nobody put anywhere follows
         for a, b in ((x, other), (other, x)):
             assert add(a, {"c": b}).device is gpu() and (a + b).device is gpu()
     assert add(jnp.asarray(X), {"c": X}).device is functad.devices()[0]  # another call, on the CPU again
-    table = on_gpu(X, 1)
-    closed = functad.jit(lambda a: a * table)
-    assert closed(X).device is gpu(1) and "closes over" in raised(DeviceError, lambda: closed(x))
+
+
+def check_mixing_two_devices() -> None:
+    x, y = on_gpu(X), on_second(X)
+    message = raised(DeviceError, lambda: x + y)
+    assert "`add`" in message and "cuda:0" in message and "cuda:1" in message and "functad.device_put(x, " in message
+    add = functad.jit(lambda a, b: a + b["c"])
+    message = raised(DeviceError, lambda: add(x, {"c": y}))
+    assert "b['c']" in message.replace('"', "'") and "functad.devices('cuda')[0]" in message, message
+    closed = functad.jit(lambda a: a * y)
+    assert closed(X).device is second_gpu() and "closes over" in raised(DeviceError, lambda: closed(x))
 
 
 def check_where_committed_arrays_are_used() -> None:
     """Every operand, in every order, un-jitted, jitted (the first call, and the short way) and compiled before."""
     host, free = functad.devices("cpu")[0], jnp.asarray(X)
     operands = {
-        "gpu": lambda: on_gpu(X), "other gpu": lambda: on_gpu(X, 1),
+        "gpu": lambda: on_gpu(X), "other gpu": lambda: on_second(X),
         "put on the CPU": lambda: functad.device_put(X, host),
         "of one put there": lambda: functad.device_put(X, host)[:, ::-1] * 2,
         "free": lambda: free, "new": lambda: jnp.asarray(X), "NumPy's": lambda: X,
     }  # fmt: skip
-    fixed = {"gpu": gpu(), "other gpu": gpu(1), "put on the CPU": host, "of one put there": host}
+    fixed = {"gpu": gpu(), "other gpu": None, "put on the CPU": host, "of one put there": host}
+    if functad.device_count("cuda") > 1:
+        fixed["other gpu"] = second_gpu()
+    else:
+        del operands["other gpu"]
 
     def add(a: Any, b: Any) -> Any:
         return a + b
@@ -229,32 +248,23 @@ def check_where_committed_arrays_are_used() -> None:
     closed = functad.jit(lambda x: x * here)
     assert closed(X).committed and "closes over" in raised(DeviceError, lambda: closed(on_gpu(X)))
     assert functad.jit(lambda x: x + 1, device="cpu")(on_gpu(X)).committed
-    assert functad.jit(lambda x: x + 1, device=gpu(1))(here).device is gpu(1)
+    assert functad.jit(lambda x: x + 1, device=gpu())(here).device is gpu()
 
 
 def check_where_functions_run() -> None:
-    f = functad.jit(lambda x: x + 1, device=gpu(1))
-    assert [f(x).device for x in (X, jnp.asarray(X), on_gpu(X), on_gpu(X, 1))] == [gpu(1)] * 4
+    f = functad.jit(lambda x: x + 1, device=gpu())
+    assert [f(x).device for x in (X, jnp.asarray(X), on_gpu(X))] == [gpu()] * 3
     g = functad.jit(lambda x: x + 1, device="cpu")
     assert [g(x).device for x in (X, on_gpu(X), on_gpu(X))] == functad.devices() * 3
     h = functad.jit(lambda x: x + 1, backend="cuda")
-    assert h(X).device is gpu() and h(on_gpu(X, 1)).device is gpu(1)
+    assert h(X).device is gpu()
     with functad.config.context(default_backend="cuda"):
         assert functad.jit(lambda x: x - 1)(X).device is gpu() and functad.devices() == functad.devices("cuda")
         here = functad.jit(lambda x: x + 1, device="cpu")
         with Started() as started:
             for f, x in ((here, X), (here, on_gpu(X)), (here.lower(X).compile(), X)):
                 assert f(x).device is functad.devices("cpu")[0] and not started.kernels
-    with functad.default_device(gpu(1)), Transfers(1) as transfers:
-        (jnp.ones(3) + 1).sum()
-        assert not transfers.count
-    with functad.default_device(gpu(1)):
-        made = [jnp.ones(2), jnp.asarray([1, 2]), jnp.arange(3.0), random.key(0), random.normal(random.key(0), (2,))]
-        assert [x.device for x in made] == [gpu(1)] * 5
-        assert (
-            functad.jit(lambda x: x + 1)(X).device is gpu(1) and functad.jit(lambda x: x + 1)(on_gpu(X)).device is gpu()
-        )
-        assert functad.devices() == functad.devices("cuda") and functad.device_put(1.0).device is gpu(1)
+    _where_new_arrays_are_made(gpu())
     assert jnp.ones(2).device is functad.devices()[0]
     functad.config.update("jax_default_device", "cuda")
     try:
@@ -262,6 +272,34 @@ def check_where_functions_run() -> None:
     finally:
         functad.config.update("jax_default_device", None)
     assert "'tpu'" in raised(DeviceError, lambda: functad.jit(jnp.sin, device="tpu"))
+
+
+def _where_new_arrays_are_made(device: Any) -> None:
+    with functad.default_device(device), Transfers(device) as transfers:
+        (jnp.ones(3) + 1).sum()
+        assert not transfers.count
+    with functad.default_device(device):
+        made = [jnp.ones(2), jnp.asarray([1, 2]), jnp.arange(3.0), random.key(0), random.normal(random.key(0), (2,))]
+        assert [x.device for x in made] == [device] * 5
+        assert functad.jit(lambda x: x + 1)(X).device is device
+        assert functad.jit(lambda x: x + 1)(on_gpu(X)).device is gpu()
+        assert functad.devices() == functad.devices("cuda") and functad.device_put(1.0).device is device
+
+
+def check_where_functions_run_of_two_devices() -> None:
+    other, x = second_gpu(), on_second(X)
+    f = functad.jit(lambda x: x + 1, device=other)
+    assert [f(x).device for x in (X, jnp.asarray(X), on_gpu(X), x)] == [other] * 4
+    assert f(functad.device_put(X, functad.devices("cpu")[0])).device is other
+    assert functad.jit(lambda x: x + 1, backend="cuda")(x).device is other
+    _where_new_arrays_are_made(other)
+    compiled = functad.jit(lambda x: jnp.sin(x) + 1).lower(on_gpu(X)).compile()
+    assert [compiled(a).device for a in (on_gpu(X), x, on_gpu(X))] == [gpu(), other, gpu()]
+    strong = functad.jit(lambda x: x + 1).lower(on_second(np.float32(1))).compile()
+    assert strong(on_second(1.0)).device is other  # though its type is weak
+    there = f.lower(X).compile()
+    assert [there(a).device for a in (X, on_gpu(X), x)] == [other] * 3
+    assert [jnp.from_dlpack(y, device=other).device for y in (on_gpu(X), X, jnp.asarray(X))] == [other] * 3
 
 
 def check_donation() -> None:
@@ -286,15 +324,18 @@ def check_stages_on_devices() -> None:
     lowered = functad.jit(lambda x: jnp.sin(x) + 1).lower(x)
     assert "from numba import cuda" in str(lowered.kernels)
     compiled = lowered.compile()
-    assert compiled(x).device is gpu() and compiled(on_gpu(X, 1)).device is gpu(1) and compiled(x).device is gpu()
+    assert compiled(x).device is gpu()
     assert len(compiled.profile(x).kernels) == 1
     in_place = functad.jit(lambda x: x + 1, donate_argnums=0).lower(x).compile()
     assert len(in_place.profile(x).kernels) == 1 and np.array_equal(x, X)  # a profile takes nothing away
-    assert "simulator" in raised(CompilationError, lambda: compiled.ptx)
-    strong = functad.jit(lambda x: x + 1).lower(on_gpu(np.float32(1), 1)).compile()
-    assert strong(on_gpu(1.0, 1)).device is gpu(1)  # though its type is weak
-    there = functad.jit(lambda x: x + 1, device=gpu(1)).lower(X).compile()
-    assert [there(x).device for x in (X, on_gpu(X), on_gpu(X, 1))] == [gpu(1)] * 3
+    if gpu().driver.is_simulated:
+        assert "simulator" in raised(CompilationError, lambda: compiled.ptx)
+    else:
+        assert all(".entry" in text for text in compiled.ptx.values())
+    strong = functad.jit(lambda x: x + 1).lower(on_gpu(np.float32(1))).compile()
+    assert strong(on_gpu(1.0)).device is gpu()  # though its type is weak
+    there = functad.jit(lambda x: x + 1, device=gpu()).lower(X).compile()
+    assert [there(x).device for x in (X, on_gpu(X))] == [gpu()] * 2
     on_cpu = functad.jit(lambda x: x + 1).lower(X).compile()
     assert "only kernels for GPUs" in raised(ArgumentError, lambda: on_cpu.ptx)
 
@@ -335,7 +376,7 @@ def check_sharing() -> None:
     assert taken.device is gpu() and np.array_equal(taken, X)
     again = jnp.from_dlpack(x)
     assert again is x
-    assert [jnp.from_dlpack(y, device=gpu(1)).device for y in (x, X, jnp.asarray(X))] == [gpu(1)] * 3
+    assert [jnp.from_dlpack(y, device=gpu()).device for y in (x, X, jnp.asarray(X))] == [gpu()] * 3
     capsule = Capsule(x)
     assert np.array_equal(jnp.from_dlpack(capsule), X) and jnp.from_dlpack(capsule).device is gpu()
 
@@ -354,10 +395,14 @@ class Capsule:
 
 
 def check_memory_runs_out() -> None:
-    held = on_gpu(np.ones(1 << 23, np.float32), 1)
-    message = raised(TooLargeError, lambda: jnp.broadcast_to(held, (8, 1 << 23)))
-    assert "cuda:1 has no memory left" in message and "float32[8,8388608]" in message
+    held = on_gpu(np.ones(1 << 23, np.float32))
+    rows = gpu().memory_stats()["bytes_limit"] // held.nbytes + 1
+    message = raised(TooLargeError, lambda: jnp.broadcast_to(held, (rows, 1 << 23)))
+    assert "cuda:0 has no memory left" in message and f"float32[{rows},8388608]" in message
     assert "1 × float32[8388608], put there" in message, message
+    # A constant is made where it shall lie, so the host needs no room for it.
+    message = raised(TooLargeError, lambda: jnp.zeros((rows, 1 << 50), device=gpu()))
+    assert f"float32[{rows},{1 << 50}]" in message
 
 
 def check_training() -> None:

@@ -63,6 +63,18 @@ def agree(fun: Callable[..., Any], *args: Any) -> None:
         compare(np.asarray(g), np.asarray(h), f"{fun}, second call")
 
 
+class LeftOut(Exception):
+    """What a check raises that cannot run here; it says why."""
+
+
+def second_gpu() -> Any:
+    """The second device, which the simulator has, too."""
+    found = functad.devices("cuda")
+    if len(found) < 2:
+        raise LeftOut("needs two GPUs, and here is one")
+    return found[1]
+
+
 def raised(kind: type[Exception], call: Callable[[], Any]) -> str:
     try:
         call()

@@ -15,7 +15,6 @@ from fake_cuda import FakeCuda
 from functad.backends.cuda import executable as cuda_backend
 from functad.backends.cuda.device import CudaDevice
 from functad.backends.cuda.driver import CudaDriver
-from functad.backends.cuda.launching import Launch
 from functad.errors import CompilationError
 from functad.ir import Aval
 from functad.tracing import trace_to_program
@@ -50,8 +49,8 @@ def executable(fun: Any, *avals: Aval, donated: tuple[bool, ...] = ()) -> cuda_b
     return cuda_backend.CudaExecutable(trace_to_program(fun, avals, name="step"), donated)
 
 
-def launches_of(step: cuda_backend.CudaExecutable, device: CudaDevice) -> list[Launch]:
-    return [launch for row in step.placed(device).rows for launch in row.launches]
+def launches_of(step: cuda_backend.CudaExecutable, device: CudaDevice) -> list[Any]:
+    return step.placed(device).launches
 
 
 X = Aval((6,), F32)

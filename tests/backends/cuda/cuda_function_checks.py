@@ -14,6 +14,7 @@ from primitive_form_tools import compare
 import functad
 import functad.numpy as jnp
 from functad.backends.cuda import executable as cuda_backend
+from functad.backends.cuda.lowering import THREADS
 from functad.errors import ArgumentError
 
 
@@ -58,8 +59,9 @@ def check_transforms_keep_the_backend() -> None:
 
 
 def check_stages() -> None:
-    lowered = functad.jit(lambda x: jnp.exp(softmax(x)), backend="cuda").lower(X)
-    assert "cuda.grid(1)" in str(lowered.kernels) and "cuda.syncthreads()" in str(lowered.kernels)
+    wide = np.tile(X, (1, THREADS // 4))  # rows that a block shares
+    lowered = functad.jit(lambda x: jnp.exp(softmax(x)), backend="cuda").lower(wide)
+    assert "cuda.blockIdx.x" in str(lowered.kernels) and "cuda.syncthreads()" in str(lowered.kernels)
     assert lowered.memory_plan.arena_bytes > 0 and lowered.cost.flops > 0
 
 

@@ -5,6 +5,7 @@ The interpreter is the reference.
 
 from __future__ import annotations
 
+import re
 from importlib.util import find_spec
 from typing import Any
 
@@ -16,6 +17,9 @@ from primitive_form_tools import Together
 import functad
 import functad.numpy as jnp
 from functad import lax
+from functad.backends.cuda.lowering import THREADS
+from functad.backends.cuda.product_tiles import tile_for
+from functad.backends.cuda.scalars import SIMULATED
 from functad.dtypes import as_dtype
 
 
@@ -71,14 +75,70 @@ def check_forms_of_reductions() -> None:
 
 
 def check_long_reductions_keep_all_blocks_busy() -> None:
+    """Threads share a row, or columns side by side, and so do blocks; the last one puts parts together each time."""
     x = numbers("float32", 4, 96).astype(np.float32)
-    with changed({"CUDA_PART_TERMS": 8, "CUDA_PIECES": 16}):
-        for fun in (jnp.sum, lambda x: jnp.max(x, 0), lambda x: jnp.sum(x * x, 1), lambda x: (x.T.min(0), x.T.sum(1))):
-            agree(fun, x)
-        kernels = str(functad.jit(lambda x: jnp.sum(x, 1), backend="cuda").lower(x).kernels)
-        assert "block: q < 4, i < 4; thread: r_by_four < 6" in kernels, kernels
-        with changed({"CUDA_FEWEST_ROWS": 4}):
-            assert "_parts" not in str(functad.jit(softmax, backend="cuda").lower(x).kernels)
+
+    def mapping(fun: Any, x: np.ndarray) -> str:
+        (kernel,) = functad.jit(fun, backend="cuda").lower(x)._lowered.generated.kernels.values()
+        return str(kernel.mapping)
+
+    for steps in (0, 1 << 12):
+        with changed({"CUDA_PART_TERMS": 8, "CUDA_BUSY_THREADS": 1 << 9, "CUDA_ONE_STEP_BLOCKS": steps}):
+            for fun in (
+                jnp.sum,
+                lambda x: jnp.max(x, 0),
+                lambda x: jnp.sum(x * x, 1),
+                lambda x: (x.T.min(0), x.T.sum(1)),
+            ):
+                agree(fun, x)
+            agree(lambda x: (x.sum((0, 2)), jnp.exp(x).max((0, 2)), x.sum(1)), x.reshape(8, 6, 8))
+            if SIMULATED:  # blocks of four threads
+                assert "block: i < 4; thread: j_by_four < 24; 4 threads for each" in mapping(lambda x: x.sum(1), x)
+                parts = mapping(jnp.sum, x)
+                assert "thread: i_by_four < 96; 4 threads for each, 4 parts" in parts, parts
+            with changed({"CUDA_FEWEST_ROWS": 4}):
+                assert "_parts" not in str(functad.jit(softmax, backend="cuda").lower(x).kernels)
+    with changed(
+        {"CUDA_BUSY_THREADS": 512, "CUDA_PART_TERMS": 80}
+    ):  # several results a block, of which the last has few
+        for shape in ((7, 5), (2, 9), (40, 3), (3, 2)):
+            y = numbers("float32", *shape).astype(np.float32)
+            agree(lambda y: (y.sum(0), (y + y[0]).sum(1), y.max(0), y.min(1), jnp.any(y > 0, 0)), y)
+        few = mapping(lambda y: y.sum(1), numbers("float32", 7, 5))
+        assert not SIMULATED or "2 results a block, 2 threads for each" in few, few
+
+
+def check_squares_in_shared_memory() -> None:
+    """What is read along other loops than it is written, or written across; with edges, of all widths, and in place."""
+    for vectors, rows, columns in ((1 << 20, 7, 11), (1, 8, 12)):
+        with changed({"CUDA_SQUARE_POINTS": 1, "CUDA_VECTOR_POINTS": vectors}):
+            for dtype in ("float16", "float32", "complex64", "bool", "int8"):
+                _check_squares((np.arange(rows * columns) % 5).reshape(rows, columns).astype(dtype))
+            x, y = (numbers("float32", *shape).astype(np.float32) for shape in ((rows, columns), (columns, rows)))
+            for fun in (
+                lambda x, y: x.T * y + x.T[0],
+                lambda x, y: (x + y.T, (x + y.T).T),
+                lambda x, y: functad.grad(lambda x: (jnp.sin(x.T) * y).sum())(x),
+                lambda x, y: x[::-1].T + y[::-1] + jnp.arange(len(x)),
+            ):
+                agree(fun, x, y)
+            step = functad.jit(lambda x, y: x.T + y, donate_argnums=1, backend="cuda")
+            kernels = str(step.lower(x, y).kernels)
+            if SIMULATED:  # squares of four rows
+                assert "square_at_a = cuda.shared.array(20, float32)" in kernels, kernels
+                assert ("if i < 11 and j < 7:" in kernels) is (vectors > 1)
+                assert ("load4(input_b" in kernels) is ("store4(input_b" in kernels) is (vectors == 1), kernels
+            assert np.array_equal(step(x, y), x.T + y)
+
+
+def _check_squares(x: np.ndarray) -> None:
+    for fun in (
+        lambda x: x.T,
+        lambda x: (x[1:, ::-1].T, x.T[:, 2:]),
+        lambda x: jnp.transpose(x[:6].reshape(2, 3, -1), (2, 0, 1)),
+        lambda x: jnp.transpose(jnp.stack([x, x]), (0, 2, 1)),
+    ):
+        agree(fun, x)
 
 
 def check_four_elements_at_a_time() -> None:
@@ -127,9 +187,68 @@ def check_products() -> None:
     run(together)
 
 
+def kernels_of(fun: Any, *args: Any) -> list[str]:
+    """The names of a function's kernels on CUDA."""
+    return re.findall(r"^def (\w+)", str(functad.jit(fun, backend="cuda").lower(*args).kernels), re.MULTILINE)
+
+
+def check_products_and_what_follows() -> None:
+    """What is computed of each result is the product's kernel; sums of products are one, with what follows."""
+    x, w, v = (numbers("float32", *s).astype(np.float32) for s in ((6, 9), (9, 8), (8, 5)))
+    b, rate = numbers("float32", 8).astype(np.float32), np.float32(0.1)
+
+    def layer(x: Any, w: Any, b: Any) -> Any:
+        y = x @ w + b
+        return jnp.where(y <= 0, 0, y), y <= 0
+
+    def recurrent(x: Any, w: Any, v: Any, h: Any) -> Any:
+        return jnp.tanh(x @ w + h @ v) * 2
+
+    def loss(w: Any, v: Any, x: Any) -> Any:
+        return (jnp.tanh(x @ w) @ v).sum()
+
+    def both(x: Any, w: Any) -> Any:
+        y = x @ w
+        return y, jnp.tanh(y)
+
+    def transposed(x: Any, w: Any) -> Any:
+        return jnp.tanh((x @ w).T)
+
+    def twice(x: Any, w: Any, b: Any) -> Any:
+        y = jnp.tanh(x @ w) + b
+        return (y.sum(0), y * 2)
+
+    h = numbers("float32", 6, 5).astype(np.float32)
+    stack = numbers("float32", 3, 6, 9).astype(np.float32)
+    cases: list[tuple[Any, tuple[Any, ...], int]] = [
+        (layer, (x, w, b), 1), (recurrent, (x, w, v.T, h), 1), (both, (x, w), 1), (transposed, (x, w), 1),
+        (layer, (stack, w, b), 1), (lambda x, w, y: y - rate * (x @ w), (x, w, x[:, :8]), 2),
+        (lambda x, w: jnp.tanh(x @ w) + x[:, :8], (x, w), 1), (twice, (x, w, b), 2),
+    ]  # fmt: skip
+    with changed({"LARGEST_SMALL_PRODUCT": 0}):
+        for fun, args, count in cases:
+            agree(fun, *args)
+            names = kernels_of(fun, *args)
+            assert len(names) == count, names
+        agree(functad.grad(loss, (0, 1)), w, v, x)
+
+
+def check_products_in_parts() -> None:
+    """Terms that many blocks sum, and the last one adds up, with what follows; terms that fill no round."""
+    x, w, b = (numbers("float32", *s).astype(np.float32) for s in ((3, 37), (37, 5), (5,)))
+    costs = {"CUDA_GATHER_CLOCKS": -1e9, "LARGEST_SMALL_PRODUCT": 0}
+    tile_for.cache_clear()
+    with changed(costs):
+        fun = functad.jit(lambda x, w, b: jnp.tanh(x @ w + b), backend="cuda")
+        agree(lambda x, w, b: jnp.tanh(x @ w + b), x, w, b)
+        agree(lambda x, w: x @ w, np.stack([x, x + 1]), w + 1j)
+        assert "cuda.atomic.inc(tickets" in str(fun.lower(x, w, b).kernels)
+    tile_for.cache_clear()
+
+
 def check_rows_by_block() -> None:
     """Softmax, its gradient and layer norm are one kernel each; what does not lie in rows apart is not joined."""
-    x = numbers("float32", 4, 12).astype(np.float32)
+    x = numbers("float32", 4, 3 * THREADS).astype(np.float32)
 
     def attention(q: Any, k: Any, v: Any) -> Any:
         scores = jnp.where(jnp.tri(4, dtype=bool), q @ k.T, -jnp.inf)
@@ -145,6 +264,15 @@ def check_rows_by_block() -> None:
             lowered = functad.jit(fun, backend="cuda").lower(*args)
             assert len(lowered._lowered.generated.instructions) == 1, lowered.kernels
             agree(fun, *args)
+        labels = np.array([[2], [0], [1], [-1]])
+        for length in (12, 3):
+            loss = functad.value_and_grad(
+                lambda x, at: (jnp.log(jnp.exp(x).sum(1)) - jnp.take_along_axis(x, at, 1)[:, 0]).mean()
+            )
+            lowered = functad.jit(loss, backend="cuda").lower(x[:, :length], labels)
+            assert [i.n for i in lowered._lowered.generated.instructions][1:] == [1], lowered.kernels  # the mean
+            agree(loss, x[:, :length], labels)
+        agree(lambda x: (softmax(x).sum(), (softmax(x) * x.max(1)[0]).max(), softmax(x) + x.sum()), x)
         for fun, args in (
             (lambda x: softmax(x)[::-1] + x.sum(1, keepdims=True), (x,)),  # reads other rows
             (lambda x: (x - x.max(1, keepdims=True)).sum(0), (x,)),  # sums over all rows
@@ -153,6 +281,39 @@ def check_rows_by_block() -> None:
             (lambda x: lax.scan(lambda c, r: (softmax(c + r), c.sum(-1)), x[:2], jnp.stack([x[:2], x[2:]])), (x,)),
         ):
             agree(fun, *args)
+
+
+def check_what_follows_from_reductions() -> None:
+    """An update of a bias is the kernel that sums its gradient; what reads other results, or meanwhile, is not."""
+    x, b, c = (numbers("float32", *shape).astype(np.float32) for shape in ((9, 8), (8,), (8, 9)))
+
+    def names(fun: Any, *args: Any, **options: Any) -> list[str]:
+        lowered = functad.jit(fun, backend="cuda", **options).lower(*args)._lowered
+        return [i.function for i in lowered.generated.instructions]
+
+    def update(b: Any, x: Any) -> Any:
+        return b - 0.5 * (x * x).sum(0)
+
+    def updates(b: Any, c: Any, x: Any, y: Any) -> Any:
+        return b - 0.5 * x.sum(0) - 2 * (y * y).sum(0), c + 3 * y.max(0)
+
+    step = functad.jit(updates, donate_argnums=(0, 1), backend="cuda")
+    assert len(step.lower(b, b, x, x + 1)._lowered.generated.instructions) == 1
+    agree(lambda *args: step(*[a * 1 for a in args]), b, b + 1, x, x + 1)
+    agree(lambda b, x: (x.sum(0)[0] + x.max(0), (x - x.sum(0)).max(0), jnp.exp(x).prod(0)), b, x)
+    for changes in ({}, {"CUDA_VECTOR_POINTS": 1}, {"CUDA_PART_TERMS": 2, "CUDA_BUSY_THREADS": 1 << 11}):
+        with changed(changes):
+            assert len(names(update, b, x, donate_argnums=0)) == 1
+            agree(update, b, x)
+            agree(lambda b, x: functad.jit(update, donate_argnums=0)(b * 1, x), b, x)
+            for fun in (
+                lambda b, x: (x.sum(0), update(b, x), (x + b).max(0) * b),
+                lambda b, x: (b[::-1] + x.sum(0), x.sum(0)[::-1] * b, x.sum() * 2 + b[0]),
+                lambda b, x: (update(b, x), update(b, x[::-1]) + x.max(0), jnp.exp(x).sum(0)),
+                lambda b, x: (x.astype(jnp.float16).sum(0) * 3 + b, (x > 0).any(0) & (b > 0)),
+                lambda b, x: (b + x.sum(1)[:8], c.sum(1) + b * x.sum(0)),
+            ):
+                agree(fun, b, x)
 
 
 def check_parts_of_kernels_by_text() -> None:

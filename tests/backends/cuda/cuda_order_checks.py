@@ -6,6 +6,7 @@ The interpreter is the reference.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 from unittest.mock import patch
@@ -19,6 +20,7 @@ import functad
 import functad.numpy as jnp
 from functad import lax
 from functad.backends.cuda import sorting
+from functad.backends.cuda.lowering import THREADS
 from functad.dtypes import as_dtype
 
 
@@ -46,7 +48,8 @@ def check_unique_indices_need_no_owners() -> None:
 
                 agree(put, x, at)
                 kernels = str(functad.jit(put, backend="cuda").lower(x, at).kernels)
-                assert ("owner_here" not in kernels) is (unique and is_apart), kernels
+                looked_at_by_all = "owner_here" in kernels or "cuda.shared.array" in kernels
+                assert looked_at_by_all is not (unique and is_apart), kernels
 
 
 def check_updates_in_any_order() -> None:
@@ -66,16 +69,41 @@ def check_updates_in_any_order() -> None:
         for kind in ("add", "min", "max", "multiply", "set"):
             text = kernels(kind, np.full((9, 2), 7, dtype), values - values.dtype.type(kind != "set"))
             whole = dtype in ("int32", "uint64") and kind in ("add", "min", "max")
-            assert ("cuda.atomic." in text) is whole and ("owner_here" in text) is not whole, text
+            owned = not whole and (kind == "add" or kind in ("min", "max") and dtype != "float16")
+            assert ("cuda.atomic." in text) is whole and ("cuda.shared." in text) is owned, text
+            with changed({"CUDA_OWNED_LOOKS": 0}):
+                text = kernels(kind, np.full((9, 2), 7, dtype), values)
+            assert ("owner_here" in text) is not whole, text
             with functad.config.context(cuda_atomics=True):
                 text = kernels(kind, np.full((9, 2), 7, dtype), values)
             assert ("cuda.atomic." in text) is (whole or "float" in dtype and kind == "add"), text
 
 
+def check_updates_of_owned_rows() -> None:
+    """Several looks at updates, copies of rows, rows longer than a block; numbers that are no rows; ends of groups."""
+    x, at = numbers("float32", 9, 5).astype(np.float32), rng.integers(-12, 12, 40).astype(np.int32)
+    rows = numbers("float32", 40, 5).astype(np.float32)
+    wide, wider = (numbers("float32", n, 3 * THREADS).astype(np.float32) for n in (7, 40))
+    with changed({"CUDA_OWNED_ITEMS": 2, "CUDA_OWNED_THREADS": 1}):
+        for fun, args in (
+            (lambda x, r: x.at[at].add(r * 2), (x, rows)),
+            (lambda x, r: x.at[at].max(r[:, :1] * jnp.ones(5)), (x, rows)),
+            (lambda x, r: x[:, 0].at[at].min(r[:, 0]), (x, rows)),
+            (lambda x, r: x.at[at.reshape(8, 5)].add(r.reshape(8, 5, 5)), (x, rows)),
+            (lambda x, r: (x + 1j).at[at].add(r * 1j), (x, rows)),
+            (lambda x, r: x.astype(jnp.float16).at[at].add(r.astype(jnp.float16)), (x, rows)),
+            (lambda x, r: x.at[at].add(r), (wide, wider)),
+            (lambda x, r: jnp.zeros((3, 2)).at[at % 3, at % 2].add(r[:, 0]), (x, rows)),
+            (functad.grad(lambda x, r: (x[at] * r).sum()), (x, rows)),
+        ):
+            agree(fun, *args)
+            assert "rows = cuda.shared" in str(functad.jit(fun, backend="cuda").lower(*args).kernels)
+
+
 def check_what_is_carried_by_many_blocks() -> None:
     """In one pass: both ways, all kinds, several loops, a last part that is short, more parts than a group has."""
     with changed({"CUDA_CARRIED_ITEMS": 2}):
-        for n in (16, 21, 40, 77):
+        for n in (4 * THREADS, 5 * THREADS + 1, 10 * THREADS, 19 * THREADS + 1):
             x = numbers("float32", 2, n).astype(np.float32)
             whole = np.arange(-3, n - 3, dtype=np.int32)
             for fun, args in (
@@ -91,15 +119,16 @@ def check_what_is_carried_by_many_blocks() -> None:
                 (functad.grad(lambda x: (jnp.cumsum(x[0]) ** 2).sum()), (x,)),
             ):
                 agree(fun, *args)
-        kernels = str(functad.jit(jnp.cumsum, backend="cuda").lower(np.ones(40, np.float32)).kernels)
-        assert "def clear_" in kernels and "block: part < 5; thread: i < 40" in kernels, kernels
+        n = 10 * THREADS
+        kernels = str(functad.jit(jnp.cumsum, backend="cuda").lower(np.ones(n, np.float32)).kernels)
+        assert "def clear_" in kernels and f"block: part < 5; thread: i < {n}" in kernels, kernels
 
 
 def check_updates_that_are_sorted() -> None:
     """In their order by row, of all kinds, with what is computed in the nest, out of bounds, and in a loop."""
     x, rows = numbers("float32", 6, 3).astype(np.float32), numbers("float32", 8, 3).astype(np.float32)
     at, pairs = np.array([3, 0, 3, 5, 40, 0, -1, 3], np.int32), np.array([[0, 1], [5, 2], [0, 1], [9, 0]], np.int32)
-    with changed({"CUDA_SORTED_UPDATES": 2, "CUDA_SORT_TILE": 4, "CUDA_SORT_ITEMS": 1}):
+    with changed({"CUDA_OWNED_LOOKS": 0, "CUDA_SORTED_UPDATES": 2, "CUDA_SORT_TILE": 4, "CUDA_SORT_ITEMS": 1}):
         for kind in ("add", "multiply", "min", "set"):
             agree(lambda x, r, k=kind: getattr(x.at[at], k)(jnp.sin(r) * 2), x, rows)
             agree(lambda x, r, k=kind: getattr(x[:, 0].at[at], k)(r[:, 1]), x, rows)
@@ -127,6 +156,7 @@ def check_long_rows() -> None:
         backend="cuda",
     )  # fmt: skip
     tiny = {
+        "CUDA_OWNED_LOOKS": 0,
         "CUDA_SORTED_UPDATES": 2,
         "CUDA_CARRIED_ITEMS": 2,
         "CUDA_RADIX_BITS": 4,
@@ -187,32 +217,58 @@ def check_sorts_by_merges() -> None:
         run(narrow)
 
 
-def check_sorts_by_digits() -> None:
-    """Digits of one word and of two, whole tiles and parts, several rows, and what is kept of them."""
-    together = sorts_of(["bool", "int8", "uint32", "float32", "float64", "complex64"], 15)
-    x = row_of("float32", 26).reshape(2, 13)
-    together.add("largest", lambda x: [*lax.top_k(x, 5)], [x])
-    for length in (1, 12, 13):
-        together.add(f"{length} elements", lambda x: [jnp.argsort(x)], [x[0, :length]])
+def by_digits(together: Together) -> None:
     with changed({"CUDA_RADIX_BITS": 3, "CUDA_RADIX_SPLIT_BITS": 2, "CUDA_RADIX_ITEMS": 3}):
         with patch.object(sorting, "merge_sort", lambda step, threads: []):
             run(together, signs=True)
 
 
+def check_sorts_by_digits() -> None:
+    """Whole tiles and parts, several rows, and what is kept of them."""
+    together, x = Together(), row_of("float32", 26).reshape(2, 13)
+    together.add("largest", lambda x: [*lax.top_k(x, 5)], [x])
+    for length in (1, 12, 13):
+        together.add(f"{length} elements", lambda x: [jnp.argsort(x)], [x[0, :length]])
+    by_digits(together)
+
+
+def check_sorts_by_several_keys_and_digits() -> None:
+    together = Together()
+    add_sorts_of_several(together, 15)
+    by_digits(together)
+
+
+def sorts_of_a_dtype(dtype: str) -> None:
+    """Of digits of one word, or of two."""
+    together = Together()
+    add_sorts(together, dtype, 15)
+    by_digits(together)
+
+
 def sorts_of(dtypes: Sequence[str], length: int) -> Together:
     together = Together()
     for dtype in dtypes:
-        row = row_of(dtype, length)
-        together.add(f"{dtype}, sorted", lambda x: [jnp.sort(x)], [row])
-        together.add(f"{dtype}, places", lambda x: [jnp.argsort(x, stable=True)], [row])
-        together.add(f"{dtype}, short rows", lambda x: [jnp.sort(x, 0)], [row[:15].reshape(3, 5)])
+        add_sorts(together, dtype, length)
+    add_sorts_of_several(together, length)
+    return together
+
+
+def add_sorts(together: Together, dtype: str, length: int) -> None:
+    row = row_of(dtype, length)
+    together.add(f"{dtype}, sorted", lambda x: [jnp.sort(x)], [row])
+    together.add(f"{dtype}, places", lambda x: [jnp.argsort(x, stable=True)], [row])
+    together.add(f"{dtype}, short rows", lambda x: [jnp.sort(x, 0)], [row[:15].reshape(3, 5)])
+
+
+def add_sorts_of_several(together: Together, length: int) -> None:
     x, k, w = row_of("float32", length), rng.integers(0, 3, length).astype(np.int32), rng.normal(size=length)
     together.add("downwards", lambda x: [jnp.sort(x, descending=True), jnp.argsort(x, descending=True)], [x])
     for keys in (1, 2, 3):
         together.add(f"{keys} keys", lambda k, x, w, n=keys: lax.sort((k, x, w, x), num_keys=n), [k, x, w])
     together.add("empty", lambda x: [jnp.sort(x, 0), jnp.sort(x, 1)], [np.zeros((0, 3), np.float32)])
     together.add("columns", lambda x: [jnp.sort(x, 1)], [np.stack([x, x[::-1]], 1).reshape(1, length, 2)])
-    return together
 
 
 CHECKS = checks_of(globals())
+BY_DIGITS = ("bool", "int8", "uint32", "float32", "float64", "complex64")
+CHECKS |= {f"sorts_by_digits of {dtype}": partial(sorts_of_a_dtype, dtype) for dtype in BY_DIGITS}

@@ -1,4 +1,4 @@
-"""Checks of the CUDA backend, for a process with NUMBA_ENABLE_CUDASIM=1: prints "ok" or "FAIL" for each.
+"""Checks of the CUDA backend, for a process with NUMBA_ENABLE_CUDASIM=1: prints "ok", "FAIL" or "skip" for each.
 
 The simulator runs every CUDA thread as a Python thread, so arrays are tiny. The interpreter is the reference. Here are
 the checks of all primitives and of random programs; those of a subject have a file of their own.
@@ -9,14 +9,17 @@ from __future__ import annotations
 import random
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
+from functools import partial
 
 import cuda_array_checks
+import cuda_edge_checks
 import cuda_function_checks
 import cuda_kernel_checks
 import cuda_loop_checks
 import cuda_order_checks
-from cuda_check_tools import run
+import cuda_window_checks
+from cuda_check_tools import LeftOut, run
 from cuda_loop_checks import ELSEWHERE, check_what_has_no_examples
 from fuzz.check import changed
 from fuzz.forms import Trial, expected_of, forms_of
@@ -27,6 +30,7 @@ from primitive_checks import cases_of
 from primitive_form_tools import Together, add_forms
 
 from functad.backends.cuda import executable as cuda_backend
+from functad.backends.cuda.scalars import SIMULATED
 from functad.errors import FunctadError
 from functad.ir import Absent, registry
 from functad.optimize.pipeline import simplify
@@ -43,52 +47,82 @@ def check_examples(name: str) -> str:
     return f"{len(together.functions)} functions"
 
 
-def check_random_programs(first: int) -> str:
+def check_random_programs(first: int, count: int = 20, medium: bool = False) -> str:
     """Programs of the fuzzer, with thresholds of its choice, against its own expectation."""
     compared = 0
-    for number in range(first, first + 20):
+    for number in range(first, first + count):
         label = f"cuda/{number}"
         choose = random.Random(label)
-        program = random_program(label, STEPS)
+        program = random_program(label, STEPS, medium=medium)
         trial = Trial(program, choose.choice(forms_of(program)), number)
         with changed(
             {
                 **drawn(choose),
                 "CUDA_SMALL_STEP": choose.choice([0.0, 200.0, 1e9]),
                 "CUDA_SORTED_UPDATES": choose.choice([1, 4096]),
+                "CUDA_OWNED_LOOKS": choose.choice([0, 1 << 24]),
                 "CUDA_CARRIED_ITEMS": choose.choice([1, 15]),
                 "CUDA_FEWEST_ROWS": choose.choice([1, 128]),
+                "CUDA_BUSY_THREADS": choose.choice([1 << 7, 1 << 10, 1 << 17]),
+                "CUDA_PART_TERMS": choose.choice([2, 1 << 11]),
+                "CUDA_SQUARE_POINTS": choose.choice([1, 1 << 14]),
+                "CUDA_VECTOR_POINTS": choose.choice([1, 1 << 20]),
+                "CUDA_SHORT_ROW": choose.choice([1, 1 << 12]),
+                "CUDA_JOINED_POINTS": choose.choice([0, 1 << 18]),
+                "CUDA_ONE_STEP_BLOCKS": choose.choice([0, 1 << 12]),
             }
         ):
             try:
                 simplified = simplify(trial.traced)
             except FunctadError:  # a derivative that does not exist
                 continue
-            if sum(a.size for a in trial.args) <= 600:
+            if medium or sum(a.size for a in trial.args) <= 600:
                 got = cuda_backend.compile_program(simplified)(trial.args)
                 mismatch = trial.expected.mismatch(got, expected_of(simplified, trial.args))
                 assert mismatch is None, f"{label}: {mismatch}"
                 compared += 1
-    assert compared >= 10
+    assert compared >= count // 3
     return f"{compared} programs"
 
 
 CHECKS: dict[str, Callable[[], str | None]] = {
     **cuda_kernel_checks.CHECKS,
     **cuda_order_checks.CHECKS,
+    **cuda_window_checks.CHECKS,
     **cuda_loop_checks.CHECKS,
     **cuda_function_checks.CHECKS,
     **cuda_array_checks.CHECKS,
+    **cuda_edge_checks.CHECKS,
     **{f"random programs {k}": (lambda k=k: check_random_programs(k)) for k in range(0, 60, 20)},  # type: ignore[misc]
     **{f"primitive {name}": (lambda name=name: check_what_has_no_examples(name)) for name in ELSEWHERE},  # type: ignore[misc]
     **{f"primitive {name}": (lambda name=name: check_examples(name)) for name in NAMES},  # type: ignore[misc]
 }
 
+# What takes arrays as large as a GPU is for, or too long in the simulator.
+ON_A_GPU: dict[str, Callable[[], str | None]] = {
+    **cuda_edge_checks.ON_A_GPU,
+    **{f"random programs of medium size {k}": partial(check_random_programs, k, 4, True) for k in range(0, 96, 4)},
+    **{f"random programs {k}": partial(check_random_programs, k, 5) for k in range(60, 160, 5)},
+}
 
-def main(names: Sequence[str]) -> None:
-    for name in names or CHECKS:
+
+def names() -> list[str]:
+    """Of the checks that this process can do: on a GPU there are more, and some are cut into parts."""
+    return (
+        [*CHECKS]
+        if SIMULATED
+        else list(dict.fromkeys([n for n in CHECKS if n not in cuda_edge_checks.INSTEAD] + [*ON_A_GPU]))
+    )
+
+
+def main(chosen: Iterable[str]) -> None:
+    """Run checks by name: all of them, or those that are named; a line for each."""
+    known = {**CHECKS, **ON_A_GPU}
+    for name in chosen or names():
         try:
-            note = CHECKS[name]() or ""
+            note = known[name]() or ""
+        except LeftOut as why:
+            print(f"skip {name}: {why}", flush=True)
         except Exception:
             print(f"FAIL {name}: {' | '.join(traceback.format_exc().splitlines()[-6:])}", flush=True)
         else:
@@ -96,4 +130,4 @@ def main(names: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main((line.rstrip("\n") for line in sys.stdin) if sys.argv[1:] == ["-"] else sys.argv[1:])

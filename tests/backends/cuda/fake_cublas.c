@@ -6,7 +6,7 @@
 #include <complex.h>
 #include <stddef.h>
 
-int status, products;
+int status, products, fast;
 size_t streams[1000];
 
 struct handle { size_t stream; void *workspace; };
@@ -55,7 +55,8 @@ int cublasGemmStridedBatchedEx(struct handle *handle, int ta, int tb, int m, int
     if (status) return status;
     if (!handle->workspace || atype != btype || btype != ctype || algorithm != -1) return 7;
     if (lda < (ta ? k : m) || ldb < (tb ? n : k) || ldc < m) return 7;
-    if (compute != (ctype == 0 || ctype == 4 ? 68 : 70)) return 15;
+    fast = compute == 77 || compute == 75 ? compute : 0; /* TF32, bfloat16: of single precision alone */
+    if (compute != (ctype == 0 || ctype == 4 ? fast ? fast : 68 : 70)) return 15;
     streams[products++] = handle->stream;
     if (ctype == 0) PRODUCT(float)
     else if (ctype == 1) PRODUCT(double)

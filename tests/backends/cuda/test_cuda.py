@@ -44,7 +44,7 @@ def simulated(request: pytest.FixtureRequest) -> dict[str, str]:
     command = [sys.executable, str(FOLDER / "cuda_simulated.py"), *checks]
     process = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
     assert process.returncode == 0, process.stderr[-3000:]
-    lines = [line for line in process.stdout.splitlines() if line.startswith(("ok ", "FAIL "))]
+    lines = [line for line in process.stdout.splitlines() if line.startswith(("ok ", "FAIL ", "skip "))]
     return {line.partition(" ")[2].partition(":")[0]: line for line in lines}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import shutil
 import subprocess
 from pathlib import Path
@@ -34,6 +35,12 @@ def blas(tmp_path_factory: pytest.TempPathFactory) -> str:
     source = Path(__file__).with_name("fake_cublas.c")
     subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", str(path), str(source)], check=True)
     return str(path)
+
+
+@pytest.fixture(autouse=True)
+def all_by_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However small: functad's own kernel multiplies small matrices otherwise."""
+    monkeypatch.setattr("functad.machine_model.CUDA_OWN_TERMS", 0)
 
 
 def streams_of_products(path: str) -> list[int]:
@@ -89,13 +96,51 @@ def test_cublas_is_recorded_and_may_be_done_without(blas: str, monkeypatch: pyte
     for _ in range(3):
         step.on_device(args, device)
     driver = device.driver
-    assert streams_of_products(blas)[before:] == [driver.stream, driver.recording]  # and then it is replayed
+    assert streams_of_products(blas)[before:] == [driver.stream, driver.recording[0]]  # and then it is replayed
     assert doctor._products_of_gpu(driver) == "cuBLAS 12.9.1" and len(step.ptx(device)) == 1
     assert len(step.profile_on(args, device).kernels) == 2
     with functad.config.context(cuda_products="functad"):
         own = executable(product, square, square)
-    assert [launch.kernel.name for launch in launches_of(own, device)][0] == "product"
+    assert [launch.kernel.name for launch in launches_of(own, device)] == ["product_c_sin_d"]
+    monkeypatch.setattr("functad.machine_model.CUDA_OWN_TERMS", 40**3)
+    assert len(launches_of(executable(product, square, square), device)) == 1
     assert "cuda_products" in JIT_OPTIONS
+
+
+def test_products_run_at_one_time_with_memory_of_their_own(blas: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a product of other arrays takes the place of what was recorded."""
+    monkeypatch.setattr("functad.machine_model.CUDA_CUBLAS_BYTES", 1 << 12)
+    monkeypatch.setattr("functad.machine_model.CUDA_LANES", 2)
+    monkeypatch.setattr("functad.machine_model.CUDA_CHANGES", 100)
+    fake = FakeCuda()
+    device = device_of(fake, blas=blas)
+    square = Aval((40, 40), F32)
+
+    def products(x: Any, y: Any) -> Any:
+        return [x @ y, y @ x, x @ x, (x @ y) @ (y @ x)]
+
+    step, before = executable(products, square, square), len(streams_of_products(blas))
+    x, y, *others = (device.put(np.full((40, 40), k, F32)) for k in range(1, 6))
+    for _ in range(2):
+        results = step.on_device([x, y], device)
+    (stretch,) = step.placed(device).plan
+    lanes = [node.lane for node in stretch.nodes]
+    streams = streams_of_products(blas)[before:]
+    assert set(lanes) == {0, 1} and streams[len(lanes) :] == [device.driver.recording[lane] for lane in lanes]
+    for one in range(2):  # of two in one lane the later one waits for the earlier
+        users = [number for number, lane in enumerate(lanes) if lane == one]
+        assert all(reaches(stretch.nodes, first, then) for first, then in itertools.pairwise(users))
+    del results
+    for other in others:
+        fake.calls.clear()
+        results = step.on_device([x, other], device)
+        assert fake.calls.count("cuGraphLaunch") == 1 and "cuGraphAddChildGraphNode" not in fake.calls
+        assert np.array_equal(results[0].host(), x.host() @ other.host())
+
+
+def reaches(nodes: Any, first: int, then: int) -> bool:
+    """Whether one node waits for another."""
+    return first in nodes[then].after or any(reaches(nodes, first, other) for other in nodes[then].after)
 
 
 def test_a_cublas_that_fails_says_how_to_do_without(blas: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,9 +160,26 @@ def test_a_cublas_that_fails_says_how_to_do_without(blas: str, tmp_path: Path, m
     status.value = 13
     try:
         with pytest.raises(DeviceError, match=r"a kernel of it failed \(status 13, in `product_\w+`, of 40×40 and"):
-            step.on_device(args, device)
+            executable(lambda x, y: [y @ x], square, square).on_device(args, device)
         status.value = 1
         with pytest.raises(DeviceError, match=r"cannot be started \(status 1, in cublasCreate"):
             executable(lambda x, y: [x @ y], square, square).on_device(args, device_of(FakeCuda(), blas=blas))
     finally:
         status.value = 0
+
+
+def test_less_exact_units_multiply_where_that_is_asked_for(blas: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Matrices of single precision alone, and only in the context."""
+    monkeypatch.setattr("functad.machine_model.CUDA_CUBLAS_BYTES", 1 << 12)
+    device, fast = device_of(FakeCuda(), blas=blas), ctypes.c_int.in_dll(ctypes.CDLL(blas), "fast")
+    asked = {}
+    for precision in (None, "high", "tensorfloat32", "bfloat16", "highest", "float32"):
+        for dtype in ("float32", "float64"):
+            square = np.ones((40, 40), dtype)
+            with functad.default_matmul_precision(precision):
+                executable(lambda x: [x @ x], Aval((40, 40), square.dtype)).on_device([square], device)
+            asked[precision, dtype] = fast.value
+    assert {words: units for words, units in asked.items() if units} == {
+        ("high", "float32"): 77, ("tensorfloat32", "float32"): 77, ("bfloat16", "float32"): 75,
+    }  # fmt: skip
+    assert "default_matmul_precision" in JIT_OPTIONS

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -112,6 +113,30 @@ def test_a_library_that_is_missing_is_no_fault_of_a_kernel() -> None:
     compiler = importlib.import_module("functad.backends.cuda.compiler")
     text = compiler._explained(DynamicLibNotFoundError("libnvrtc.so.12"))
     assert re.search(r"missing.*libnvrtc.so.12.*functad\[cuda\].*CUDA_HOME", text) and "report" not in text
+
+
+def test_what_the_assembler_says_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = importlib.import_module("functad.backends.cuda.compiler")
+    stand_in = tmp_path / "ptxas"
+    monkeypatch.setattr(compiler, "assembler", lambda: str(stand_in))
+
+    def says(text: str) -> None:
+        stand_in.write_text(f'#!/bin/sh\necho "ptxas $4, line 7; {text}" >&2\nexit 255\n')
+        stand_in.chmod(0o755)
+
+    says("error   : Unknown symbol 'foo'")
+    with pytest.raises(CompilationError, match=r"refused a kernel.*: line 7; error   : Unknown symbol 'foo'.*report"):
+        compiler._assembled(".entry", (9, 0))
+    says("fatal   : Unsupported .version 9.5; current version is '9.0'")
+    assert compiler._assembled(".entry", (9, 0)) is None  # the driver translates it, if it is newer
+
+
+def test_a_function_that_nobody_brings_is_named() -> None:
+    compiler = importlib.import_module("functad.backends.cuda.compiler")
+    text = ".extern .func  (.param .b32 func_retval0) vprintf\n(\n);\n.extern .func (.param .b32 r) missing\n(\n)\n;"
+    with pytest.raises(CompilationError, match="the kernel `k` calls missing, which.*numba_primitive.*indices"):
+        compiler._check_calls(text, "k")
+    assert "function given to numba_primitive" in compiler._explained(ValueError("np.zeros"), True)
 
 
 def test_doctor_shows_the_whole_picture(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,8 @@
 
 It must not know what the functions do. Its language: all values are words, which serve as integers and addresses;
 `p[i]` is the i-th word at address p; assignments, `if`, `while`, `for … in range(…)`, `return`, calls of the functions
-of the same module and of the intrinsics defined at the end of this file.
+of the same module and of the intrinsics defined at the end of this file. It writes LLVM's text itself: objects for
+instructions, as llvmlite has them, take four times as long, and the very first call of a user waits.
 """
 
 from __future__ import annotations
@@ -13,14 +14,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import llvmlite.binding as llvm
-from llvmlite import ir
 
 from functad.backends.cpu.compile.loader import PREFIX
 from functad.backends.cpu.compile.target import emitted, run_passes, target_machine
 
-_WORD = ir.IntType(64)
-_INT = ir.IntType(32)
-_VOID = ir.VoidType()
+_ValueText = str  # as it stands in LLVM's text: a number, or the name of a value
 
 
 def compile_words(source: str, names: Mapping[str, Any], exports: Iterable[str]) -> bytes:
@@ -32,16 +30,11 @@ def compile_words(source: str, names: Mapping[str, Any], exports: Iterable[str])
         exports: the functions that the object file shall export, as C functions of int64.
     """
     definitions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
-    module = ir.Module()
-    for node in definitions:
-        returns = _VOID if isinstance(node.returns, ast.Constant) else _WORD
-        function = ir.Function(module, ir.FunctionType(returns, [_WORD] * len(node.args.args)), PREFIX + node.name)
-        if node.name not in exports:
-            function.linkage = "internal"
-    for node in definitions:
-        _Translation(module.globals[PREFIX + node.name], node, names).run()
+    results = {node.name: "void" if isinstance(node.returns, ast.Constant) else "i64" for node in definitions}
+    declared: set[str] = set()
+    texts = [_Translation(node, results, names, declared).text(node.name in exports) for node in definitions]
     machine = target_machine(effort=0)
-    parsed = llvm.parse_assembly(str(module))
+    parsed = llvm.parse_assembly("\n".join([*texts, *sorted(declared)]))
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
     # Variables are kept in registers, and that is all: these functions leave the work to others, ran no faster after
     # all of LLVM's passes, nor with instructions chosen at length (six times the time), and the very first call waits.
@@ -51,32 +44,93 @@ def compile_words(source: str, names: Mapping[str, Any], exports: Iterable[str])
     return emitted(machine, parsed)
 
 
+class _BasicBlock:
+    """Instructions that run one after the other; the last one says where it goes on."""
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self.lines: list[str] = []
+        self.is_terminated = False
+
+
 class _Translation:
-    """One function: a Python variable becomes a word on the stack, which LLVM then keeps in a register."""
+    """One function: a Python variable becomes a word on the stack, which LLVM then keeps in a register.
 
-    def __init__(self, function: ir.Function, node: ast.FunctionDef, names: Mapping[str, Any]) -> None:
-        self.function = function
-        self.node = node
-        self.names = names
-        self.entry = function.append_basic_block("entry")
-        self.builder = ir.IRBuilder(function.append_basic_block("body"))
-        self.variables: dict[str, ir.Value] = {}
+    results: the LLVM type of the result of each function of the module. declared: gets LLVM's own functions.
+    """
 
-    def run(self) -> None:
-        for parameter, value in zip(self.node.args.args, self.function.args):
-            self.builder.store(value, self.variable(parameter.arg))
+    def __init__(
+        self, node: ast.FunctionDef, results: Mapping[str, str], names: Mapping[str, Any], declared: set[str]
+    ) -> None:
+        self.node, self.results, self.names, self.declared = node, results, names, declared
+        self.blocks: list[_BasicBlock] = []
+        self.count = 0  # of values
+        self.entry = self.block()
+        self.here = self.block()
+        self.variables: dict[str, _ValueText] = {}
+
+    def text(self, exported: bool) -> str:
+        """The function in LLVM's text."""
+        parameters = [f"%{parameter.arg}" for parameter in self.node.args.args]
+        body = self.here
+        for parameter, value in zip(self.node.args.args, parameters):
+            self.do(f"store i64 {value}, ptr {self.variable(parameter.arg)}")
         self.statements(self.node.body)
-        if not self.builder.block.is_terminated:
-            if self.function.function_type.return_type == _VOID:
-                self.builder.ret_void()
-            else:
-                self.builder.unreachable()
-        ir.IRBuilder(self.entry).branch(self.function.blocks[1])
+        if not self.here.is_terminated:
+            self.end("ret void" if self.results[self.node.name] == "void" else "unreachable")
+        self.entry.lines.append(f"br label %{body.label}")
+        lines = [f"{self.head(exported, parameters)} {{"]
+        for block in self.blocks:
+            lines += [f"{block.label}:", *block.lines]
+        return "\n".join([*lines, "}"])
 
-    def variable(self, name: str) -> ir.Value:
+    def head(self, exported: bool, parameters: Sequence[_ValueText]) -> str:
+        result = self.results[self.node.name]
+        linkage = "" if exported else "internal "
+        return f"define {linkage}{result} @{PREFIX}{self.node.name}({', '.join(f'i64 {p}' for p in parameters)})"
+
+    # --- instructions ------------------------------------------------------------------------------------
+
+    def block(self) -> _BasicBlock:
+        """A block behind all others."""
+        made = _BasicBlock(f"b{len(self.blocks)}")
+        self.blocks.append(made)
+        return made
+
+    def do(self, instruction: str) -> None:
+        self.here.lines.append(instruction)
+
+    def end(self, instruction: str) -> None:
+        """Leave the block."""
+        self.do(instruction)
+        self.here.is_terminated = True
+
+    def make(self, instruction: str) -> _ValueText:
+        """The value of an instruction."""
+        name = self.new()
+        self.do(f"{name} = {instruction}")
+        return name
+
+    def new(self) -> _ValueText:
+        self.count += 1
+        return f"%v.{self.count}"
+
+    def pointer(self, address: _ValueText) -> _ValueText:
+        return self.make(f"inttoptr i64 {address} to ptr")
+
+    def place(self, address: _ValueText, index: _ValueText) -> _ValueText:
+        return self.make(f"getelementptr i64, ptr {self.pointer(address)}, i64 {index}")
+
+    def variable(self, name: str) -> _ValueText:
         if name not in self.variables:
-            self.variables[name] = ir.IRBuilder(self.entry).alloca(_WORD, name=name)
+            self.variables[name] = f"%{name}.place"
+            self.entry.lines.append(f"{self.variables[name]} = alloca i64")
         return self.variables[name]
+
+    def set(self, name: str, value: _ValueText) -> None:
+        self.do(f"store i64 {value}, ptr {self.variable(name)}")
+
+    # --- statements --------------------------------------------------------------------------------------
 
     def statements(self, body: Sequence[ast.stmt]) -> None:
         for statement in body:
@@ -90,28 +144,35 @@ class _Translation:
         self.assign(statement.targets[0], self.word(statement.value))
 
     def do_AugAssign(self, statement: ast.AugAssign) -> None:
-        old = ast.parse(ast.unparse(statement.target), mode="eval").body
-        self.assign(statement.target, self.binary(statement.op, self.word(old), self.word(statement.value)))
+        old = self.word(statement.target)
+        self.assign(statement.target, self.binary(statement.op, old, self.word(statement.value)))
 
-    def assign(self, target: ast.expr, value: ir.Value) -> None:
+    def assign(self, target: ast.expr, value: _ValueText) -> None:
         if isinstance(target, ast.Subscript):
-            self.builder.store(value, self.place(self.word(target.value), self.word(target.slice)))
+            self.do(f"store i64 {value}, ptr {self.place(self.word(target.value), self.word(target.slice))}")
         else:
             assert isinstance(target, ast.Name)
-            self.builder.store(value, self.variable(target.id))
+            self.set(target.id, value)
 
     def do_Return(self, statement: ast.Return) -> None:
-        if statement.value is None:
-            self.builder.ret_void()
-        else:
-            self.builder.ret(self.word(statement.value))
+        self.end("ret void" if statement.value is None else f"ret i64 {self.word(statement.value)}")
 
     def do_If(self, statement: ast.If) -> None:
-        with self.builder.if_else(self.truth(statement.test)) as (then, otherwise):
-            with then:
-                self.statements(statement.body)
-            with otherwise:
-                self.statements(statement.orelse)
+        test = self.truth(statement.test)
+        then, otherwise, after = (self.block() for _ in range(3))
+        self.branch(test, then, otherwise)
+        for block, body in ((then, statement.body), (otherwise, statement.orelse)):
+            self.here = block
+            self.statements(body)
+            if not self.here.is_terminated:
+                self.go(after)
+        self.here = after
+
+    def go(self, block: _BasicBlock) -> None:
+        self.end(f"br label %{block.label}")
+
+    def branch(self, test: _ValueText, then: _BasicBlock, otherwise: _BasicBlock) -> None:
+        self.end(f"br i1 {test}, label %{then.label}, label %{otherwise.label}")
 
     def do_While(self, statement: ast.While) -> None:
         self.loop(lambda: self.truth(statement.test), lambda: self.statements(statement.body))
@@ -120,114 +181,120 @@ class _Translation:
         assert isinstance(statement.iter, ast.Call) and isinstance(statement.target, ast.Name)
         end = self.word(statement.iter.args[0])
         counter = self.variable(statement.target.id)
-        self.builder.store(_constant(0), counter)
+        self.do(f"store i64 0, ptr {counter}")
 
         def body() -> None:
             self.statements(statement.body)
-            self.builder.store(self.builder.add(self.builder.load(counter), _constant(1)), counter)
+            next_one = self.make(f"add i64 {self.make(f'load i64, ptr {counter}')}, 1")
+            self.do(f"store i64 {next_one}, ptr {counter}")
 
-        self.loop(lambda: self.builder.icmp_signed("<", self.builder.load(counter), end), body)
+        self.loop(lambda: self.make(f"icmp slt i64 {self.make(f'load i64, ptr {counter}')}, {end}"), body)
 
-    def loop(self, test: Callable[[], ir.Value], body: Callable[[], None]) -> None:
-        head, inside, after = (self.function.append_basic_block() for _ in range(3))
-        self.builder.branch(head)
-        self.builder.position_at_end(head)
-        self.builder.cbranch(test(), inside, after)
-        self.builder.position_at_end(inside)
+    def loop(self, test: Callable[[], _ValueText], body: Callable[[], None]) -> None:
+        head, inside, after = (self.block() for _ in range(3))
+        self.go(head)
+        self.here = head
+        self.branch(test(), inside, after)
+        self.here = inside
         body()
-        self.builder.branch(head)
-        self.builder.position_at_end(after)
+        self.go(head)
+        self.here = after
 
-    def truth(self, test: ast.expr) -> ir.Value:
+    # --- expressions -------------------------------------------------------------------------------------
+
+    def truth(self, test: ast.expr) -> _ValueText:
         if isinstance(test, ast.BoolOp):
             return self.both_or_either(test)
         assert isinstance(test, ast.Compare)
-        operator = _COMPARISONS[type(test.ops[0])]
-        return self.builder.icmp_signed(operator, self.word(test.left), self.word(test.comparators[0]))
+        left, right = self.word(test.left), self.word(test.comparators[0])
+        return self.make(f"icmp {_COMPARISONS[type(test.ops[0])]} i64 {left}, {right}")
 
-    def both_or_either(self, test: ast.BoolOp) -> ir.Value:
+    def both_or_either(self, test: ast.BoolOp) -> _ValueText:
         # As in Python, an operand is only looked at when those before it leave the answer open.
         left = self.truth(test.values[0])
         for operand in test.values[1:]:
-            before = self.builder.block
-            more, after = (self.function.append_basic_block() for _ in range(2))
-            self.builder.cbranch(left, *((more, after) if isinstance(test.op, ast.And) else (after, more)))
-            self.builder.position_at_end(more)
+            before = self.here
+            more, after = (self.block() for _ in range(2))
+            self.branch(left, *((more, after) if isinstance(test.op, ast.And) else (after, more)))
+            self.here = more
             right = self.truth(operand)
-            end_of_more = self.builder.block
-            self.builder.branch(after)
-            self.builder.position_at_end(after)
-            answer = self.builder.phi(left.type)
-            answer.add_incoming(left, before)
-            answer.add_incoming(right, end_of_more)
-            left = answer
+            end_of_more = self.here
+            self.go(after)
+            self.here = after
+            left = self.make(f"phi i1 [{left}, %{before.label}], [{right}, %{end_of_more.label}]")
         return left
 
-    def word(self, node: ast.expr) -> ir.Value:
-        return getattr(self, "word_" + type(node).__name__)(node)
+    def word(self, node: ast.expr) -> _ValueText:
+        found: _ValueText = getattr(self, "word_" + type(node).__name__)(node)
+        return found
 
-    def word_Constant(self, node: ast.Constant) -> ir.Value:
+    def word_Constant(self, node: ast.Constant) -> _ValueText:
         assert isinstance(node.value, int)
-        return _constant(node.value)
+        return str(node.value)
 
-    def word_UnaryOp(self, node: ast.UnaryOp) -> ir.Value:
+    def word_UnaryOp(self, node: ast.UnaryOp) -> _ValueText:
         assert isinstance(node.op, ast.USub)
-        return self.builder.neg(self.word(node.operand))
+        return self.make(f"sub i64 0, {self.word(node.operand)}")
 
-    def word_Name(self, node: ast.Name) -> ir.Value:
+    def word_Name(self, node: ast.Name) -> _ValueText:
         if node.id in self.variables:
-            return self.builder.load(self.variables[node.id])
-        return _constant(self.names[node.id])
+            return self.make(f"load i64, ptr {self.variables[node.id]}")
+        return str(self.names[node.id])
 
-    def word_Attribute(self, node: ast.Attribute) -> ir.Value:
+    def word_Attribute(self, node: ast.Attribute) -> _ValueText:
         assert isinstance(node.value, ast.Name)
-        return _constant(getattr(self.names[node.value.id], node.attr))
+        return str(getattr(self.names[node.value.id], node.attr))
 
-    def word_BinOp(self, node: ast.BinOp) -> ir.Value:
+    def word_BinOp(self, node: ast.BinOp) -> _ValueText:
         return self.binary(node.op, self.word(node.left), self.word(node.right))
 
-    def binary(self, operator: ast.operator, left: ir.Value, right: ir.Value) -> ir.Value:
-        return getattr(self.builder, _OPERATORS[type(operator)])(left, right)
+    def binary(self, operator: ast.operator, left: _ValueText, right: _ValueText) -> _ValueText:
+        return self.make(f"{_OPERATORS[type(operator)]} i64 {left}, {right}")
 
-    def word_IfExp(self, node: ast.IfExp) -> ir.Value:
-        return self.builder.select(self.truth(node.test), self.word(node.body), self.word(node.orelse))
+    def word_IfExp(self, node: ast.IfExp) -> _ValueText:
+        return self.select(self.truth(node.test), self.word(node.body), self.word(node.orelse))
 
-    def word_Subscript(self, node: ast.Subscript) -> ir.Value:
-        return self.builder.load(self.place(self.word(node.value), self.word(node.slice)))
+    def select(self, test: _ValueText, then: _ValueText, otherwise: _ValueText) -> _ValueText:
+        return self.make(f"select i1 {test}, i64 {then}, i64 {otherwise}")
 
-    def word_Call(self, node: ast.Call) -> ir.Value:
+    def word_Subscript(self, node: ast.Subscript) -> _ValueText:
+        return self.make(f"load i64, ptr {self.place(self.word(node.value), self.word(node.slice))}")
+
+    def word_Call(self, node: ast.Call) -> _ValueText:
         return self.call(node)
 
-    def call(self, node: ast.Call) -> ir.Value:
+    def call(self, node: ast.Call) -> _ValueText:
+        """The result of a call; an empty text if it has none."""
         assert isinstance(node.func, ast.Name)
         name = node.func.id
+        words = [self.word(argument) for argument in node.args]
         if name in C_FUNCTIONS:
-            return self.call_c(*C_FUNCTIONS[name], [self.word(a) for a in node.args])
-        sibling = self.function.module.globals.get(PREFIX + name)
-        if sibling is not None:
-            return self.builder.call(sibling, [self.word(a) for a in node.args])
-        return INTRINSICS[name](self, *(self.word(a) for a in node.args))
+            return self.call_c(*C_FUNCTIONS[name], words)
+        if name in self.results:
+            return self.called(self.results[name], f"@{PREFIX}{name}", [f"i64 {word}" for word in words])
+        found: _ValueText = INTRINSICS[name](self, *words)
+        return found
 
-    def call_c(self, result: str, parameters: str, words: Sequence[ir.Value]) -> ir.Value:
+    def call_c(self, result: str, parameters: str, words: Sequence[_ValueText]) -> _ValueText:
         """Call the C function at address `words[0]`; the letters are explained at `C_FUNCTIONS`."""
-        types = [_C_TYPES[letter] for letter in parameters]
-        address = self.builder.inttoptr(words[0], ir.FunctionType(_C_TYPES[result], types).as_pointer())
+        function = self.pointer(words[0])
         arguments = []
-        for word, wanted in zip(words[1:], types):
-            if wanted == _INT:
-                word = self.builder.trunc(word, _INT)
-            elif wanted != _WORD:
-                word = self.builder.load(self.builder.inttoptr(word, wanted.as_pointer()))
-            arguments.append(word)
-        value = self.builder.call(address, arguments)
-        return self.builder.sext(value, _WORD) if result == "i" else value
+        for word, letter in zip(words[1:], parameters):
+            kind = _C_TYPES[letter]
+            if kind == "i32":
+                word = self.make(f"trunc i64 {word} to i32")
+            elif kind != "i64":
+                word = self.make(f"load {kind}, ptr {self.pointer(word)}")
+            arguments.append(f"{kind} {word}")
+        value = self.called(_C_TYPES[result], function, arguments)
+        return self.make(f"sext i32 {value} to i64") if result == "i" else value
 
-    def place(self, address: ir.Value, index: ir.Value) -> ir.Value:
-        return self.builder.gep(self.builder.inttoptr(address, _WORD.as_pointer()), [index])
-
-
-def _constant(value: int) -> ir.Value:
-    return ir.Constant(_WORD, value)
+    def called(self, result: str, function: _ValueText, arguments: Sequence[str]) -> _ValueText:
+        instruction = f"call {result} {function}({', '.join(arguments)})"
+        if result != "void":
+            return self.make(instruction)
+        self.do(instruction)
+        return ""
 
 
 # A quotient is rounded towards zero.
@@ -236,89 +303,97 @@ _OPERATORS = {
     ast.Sub: "sub",
     ast.Mult: "mul",
     ast.FloorDiv: "sdiv",
-    ast.BitAnd: "and_",
-    ast.BitOr: "or_",
+    ast.BitAnd: "and",
+    ast.BitOr: "or",
 }
-_COMPARISONS = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
+_COMPARISONS = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "slt", ast.LtE: "sle", ast.Gt: "sgt", ast.GtE: "sge"}
 
 
-def _minimum(t: _Translation, x: ir.Value, y: ir.Value) -> ir.Value:
-    return t.builder.select(t.builder.icmp_signed("<", x, y), x, y)
+def _minimum(t: _Translation, x: _ValueText, y: _ValueText) -> _ValueText:
+    return t.select(t.make(f"icmp slt i64 {x}, {y}"), x, y)
 
 
-def _maximum(t: _Translation, x: ir.Value, y: ir.Value) -> ir.Value:
-    return t.builder.select(t.builder.icmp_signed(">", x, y), x, y)
+def _maximum(t: _Translation, x: _ValueText, y: _ValueText) -> _ValueText:
+    return t.select(t.make(f"icmp sgt i64 {x}, {y}"), x, y)
 
 
-def _load(t: _Translation, address: ir.Value, index: ir.Value) -> ir.Value:
-    return t.builder.load_atomic(t.place(address, index), "seq_cst", 8)
+def _load(t: _Translation, address: _ValueText, index: _ValueText) -> _ValueText:
+    return t.make(f"load atomic i64, ptr {t.place(address, index)} seq_cst, align 8")
 
 
-def _store(t: _Translation, address: ir.Value, index: ir.Value, value: ir.Value) -> None:
-    t.builder.store_atomic(value, t.place(address, index), "release", 8)
+def _store(t: _Translation, address: _ValueText, index: _ValueText, value: _ValueText) -> None:
+    t.do(f"store atomic i64 {value}, ptr {t.place(address, index)} release, align 8")
 
 
-def _publish(t: _Translation, address: ir.Value, index: ir.Value, value: ir.Value) -> None:
-    t.builder.store_atomic(value, t.place(address, index), "seq_cst", 8)
+def _publish(t: _Translation, address: _ValueText, index: _ValueText, value: _ValueText) -> None:
+    t.do(f"store atomic i64 {value}, ptr {t.place(address, index)} seq_cst, align 8")
 
 
-def _add(t: _Translation, address: ir.Value, index: ir.Value, value: ir.Value) -> None:
-    t.builder.atomic_rmw("add", t.place(address, index), value, "seq_cst")
+def _add(t: _Translation, address: _ValueText, index: _ValueText, value: _ValueText) -> None:
+    t.make(f"atomicrmw add ptr {t.place(address, index)}, i64 {value} seq_cst")
 
 
-def _claim(t: _Translation, address: ir.Value, index: ir.Value, expected: ir.Value, new: ir.Value) -> ir.Value:
-    result = t.builder.cmpxchg(t.place(address, index), expected, new, "seq_cst", "seq_cst")
-    return t.builder.zext(t.builder.extract_value(result, 1), _WORD)
+def _claim(
+    t: _Translation, address: _ValueText, index: _ValueText, expected: _ValueText, new: _ValueText
+) -> _ValueText:
+    place = t.place(address, index)
+    result = t.make(f"cmpxchg ptr {place}, i64 {expected}, i64 {new} seq_cst seq_cst")
+    return t.make(f"zext i1 {t.make(f'extractvalue {{i64, i1}} {result}, 1')} to i64")
 
 
 def _pause(t: _Translation) -> None:
     machine = platform.machine().lower()
     if machine in ("x86_64", "amd64"):
-        name, arguments = "llvm.x86.sse2.pause", []
+        t.declared.add("declare void @llvm.x86.sse2.pause()")
+        t.do("call void @llvm.x86.sse2.pause()")
     elif machine in ("aarch64", "arm64"):
-        name, arguments = "llvm.aarch64.hint", [ir.Constant(_INT, 1)]
+        t.declared.add("declare void @llvm.aarch64.hint(i32)")
+        t.do("call void @llvm.aarch64.hint(i32 1)")
     else:
-        t.builder.fence("seq_cst")
-        return
-    function_type = ir.FunctionType(_VOID, [a.type for a in arguments])
-    module = t.function.module
-    function = module.globals.get(name) or ir.Function(module, function_type, name)
-    t.builder.call(function, arguments)
+        t.do("fence seq_cst")
 
 
-def _flags(t: _Translation, address: ir.Value) -> ir.Value:
-    return t.builder.sext(t.builder.load(t.builder.inttoptr(address, _INT.as_pointer())), _WORD)
+def _flags(t: _Translation, address: _ValueText) -> _ValueText:
+    return t.make(f"sext i32 {t.make(f'load i32, ptr {t.pointer(address)}')} to i64")
 
 
-def _byte(t: _Translation, address: ir.Value) -> ir.Value:
-    return t.builder.zext(t.builder.load(t.builder.inttoptr(address, ir.IntType(8).as_pointer())), _WORD)
+def _byte(t: _Translation, address: _ValueText) -> _ValueText:
+    return t.make(f"zext i8 {t.make(f'load i8, ptr {t.pointer(address)}')} to i64")
 
 
-def _float_bits(t: _Translation, address: ir.Value) -> ir.Value:
-    double = t.builder.load(t.builder.inttoptr(address, ir.DoubleType().as_pointer()))
-    return t.builder.zext(t.builder.bitcast(t.builder.fptrunc(double, ir.FloatType()), _INT), _WORD)
+def _float_bits(t: _Translation, address: _ValueText) -> _ValueText:
+    single = t.make(f"fptrunc double {t.make(f'load double, ptr {t.pointer(address)}')} to float")
+    return t.make(f"zext i32 {t.make(f'bitcast float {single} to i32')} to i64")
 
 
-def _room(t: _Translation, size: ir.Value) -> ir.Value:
-    return t.builder.ptrtoint(ir.IRBuilder(t.entry).alloca(_WORD, size=size), _WORD)
+def _room(t: _Translation, size: _ValueText) -> _ValueText:
+    place = t.new()
+    t.entry.lines.append(f"{place} = alloca i64, i64 {size}")
+    return t.make(f"ptrtoint ptr {place} to i64")
 
 
-def _product(scalar: ir.Type) -> Callable[..., None]:
-    def build(t: _Translation, result: ir.Value, x: ir.Value, y: ir.Value) -> None:
-        result, x, y = (t.builder.inttoptr(address, scalar.as_pointer()) for address in (result, x, y))
-        t.builder.store(t.builder.fmul(t.builder.load(x), t.builder.load(y)), result)
+def _product(scalar: str) -> Callable[..., None]:
+    def build(t: _Translation, result: _ValueText, x: _ValueText, y: _ValueText) -> None:
+        places = [t.pointer(address) for address in (result, x, y)]
+        factors = [t.make(f"load {scalar}, ptr {place}") for place in places[1:]]
+        t.do(f"store {scalar} {t.make(f'fmul {scalar} {factors[0]}, {factors[1]}')}, ptr {places[0]}")
 
     return build
 
 
-def _complex_product(scalar: ir.Type) -> Callable[..., None]:
-    def build(t: _Translation, result: ir.Value, x: ir.Value, y: ir.Value) -> None:
-        b = t.builder
-        places = [b.inttoptr(address, scalar.as_pointer()) for address in (result, x, y)]
-        parts = [[b.gep(place, [ir.Constant(_INT, i)]) for i in (0, 1)] for place in places]
-        (x_real, x_imag), (y_real, y_imag) = ([b.load(part) for part in pair] for pair in parts[1:])
-        b.store(b.fsub(b.fmul(x_real, y_real), b.fmul(x_imag, y_imag)), parts[0][0])
-        b.store(b.fadd(b.fmul(x_real, y_imag), b.fmul(x_imag, y_real)), parts[0][1])
+def _complex_product(scalar: str) -> Callable[..., None]:
+    def build(t: _Translation, result: _ValueText, x: _ValueText, y: _ValueText) -> None:
+        places = [t.pointer(address) for address in (result, x, y)]
+        parts = [[t.make(f"getelementptr {scalar}, ptr {place}, i32 {i}") for i in (0, 1)] for place in places]
+        (x_real, x_imag), (y_real, y_imag) = (
+            [t.make(f"load {scalar}, ptr {part}") for part in pair] for pair in parts[1:]
+        )
+        for part, sign, terms in (
+            (parts[0][0], "fsub", ((x_real, y_real), (x_imag, y_imag))),
+            (parts[0][1], "fadd", ((x_real, y_imag), (x_imag, y_real))),
+        ):
+            first, second = (t.make(f"fmul {scalar} {a}, {b}") for a, b in terms)
+            t.do(f"store {scalar} {t.make(f'{sign} {scalar} {first}, {second}')}, ptr {part}")
 
     return build
 
@@ -337,15 +412,15 @@ INTRINSICS: dict[str, Callable[..., Any]] = {
     "byte": _byte,  # the byte at an address
     "float_bits": _float_bits,  # those of the float nearest to the double at an address
     "room": _room,  # the address of so many (a constant) words on the stack
-    "product_float": _product(ir.FloatType()),  # (result, x, y): result[0] = x[0] y[0]
-    "product_double": _product(ir.DoubleType()),
-    "product_complex_float": _complex_product(ir.FloatType()),
-    "product_complex_double": _complex_product(ir.DoubleType()),
+    "product_float": _product("float"),  # (result, x, y): result[0] = x[0] y[0]
+    "product_double": _product("double"),
+    "product_complex_float": _complex_product("float"),
+    "product_complex_double": _complex_product("double"),
 }
 
 # C functions called by address: letters of the result and the parameters. v: nothing, w: 64 bits, i: an int,
 # f and d: the float or double that lies at the address given.
-_C_TYPES = {"v": _VOID, "w": _WORD, "i": _INT, "f": ir.FloatType(), "d": ir.DoubleType()}
+_C_TYPES = {"v": "void", "w": "i64", "i": "i32", "f": "float", "d": "double"}
 C_FUNCTIONS = {
     "call_nothing": ("v", ""),
     "call_word": ("v", "w"),

@@ -239,17 +239,24 @@ def _optimized(texts: Iterable[str], context: llvm.ContextRef, machine: llvm.Tar
     tuning.loop_vectorization = True
     tuning.slp_vectorization = True
     builder = llvm.create_pass_builder(machine, tuning)
+    # The passes would simplify each kernel, put it into the function that is exported, and simplify it once more.
+    _inline(module, builder)
     run_passes(builder.getModulePassManager(), module, builder)
     rare = [function for function in module.functions if function.name.startswith(rare_branches.PREFIX)]
     if rare:
         # Loops are vectors now: who asks whether a lane takes the branch need not be called, with all registers saved.
         for function in rare:
             function.linkage = "internal"
-        passes = llvm.create_new_module_pass_manager()
-        passes.add_always_inliner_pass()
-        passes.add_global_dead_code_eliminate_pass()
-        run_passes(passes, module, builder)
+        _inline(module, builder)
     return module
+
+
+def _inline(module: llvm.ModuleRef, builder: llvm.PassBuilder) -> None:
+    """Put functions that are always inlined where they are called; nothing stays that nobody can call."""
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    passes.add_global_dead_code_eliminate_pass()
+    run_passes(passes, module, builder)
 
 
 def _joined(modules: Sequence[llvm.ModuleRef]) -> llvm.ModuleRef:
@@ -321,6 +328,7 @@ def _call(builder: ir.IRBuilder, lowered: Specialization, arguments: Sequence[ir
     # Numba's functions write result and exception through their first two arguments; ours raise nothing.
     function = lowered.function
     function.linkage = "internal"
+    function.attributes.add("alwaysinline")
     value = builder.alloca(function.args[0].type.pointee)
     problem = builder.alloca(function.args[1].type.pointee)
     builder.call(function, [value, problem, *arguments])

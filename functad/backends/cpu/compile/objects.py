@@ -10,10 +10,8 @@ import hashlib
 import os
 import platform
 import re
-import shutil
 import struct
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -31,7 +29,7 @@ from functad.records import NamedTuple
 from functad.system.cache import atomic_write, cache_dir, read_file
 from functad.system.garbage import collection_paused
 from functad.system.log import logger
-from functad.system.once import unforked
+from functad.system.once import imported, unforked
 from functad.version import __version__
 
 _SOURCES = (Path(__file__).parent.parent, Path(formulas.__path__[0]), Path(machine_model.__path__[0]))
@@ -289,6 +287,8 @@ def _digest_of(files: Sequence[Path]) -> str:
 
 @cache
 def _temporary_folder() -> Path | None:
+    # Seldom needed, and half as long to import as all else here.
+    tempfile, shutil = imported("tempfile"), imported("shutil")
     try:
         folder = Path(tempfile.mkdtemp(prefix="functad-"))
     except OSError as problem:

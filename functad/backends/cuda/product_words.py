@@ -1,0 +1,62 @@
+"""The words of matrix products' kernels, as they run without a GPU: several elements of a thread at a time, as tuples.
+
+Knows arrays and numbers; no text. `product_intrinsics` gives each word machine code.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+TERMS = 4  # that a thread adds at a time
+
+
+def copies(count: int, value: Any) -> tuple[Any, ...]:
+    """So many of a value."""
+    return (value,) * count
+
+
+def loads(array: Any, count: int, width: int, base: int, line: int, step: int, last: int, row: int) -> tuple[Any, ...]:
+    """`width` elements from each of `count` lines on, of which none is past the last one.
+
+    Lines are `step` apart from `line` on, and begin `row` elements apart, the first one at `base`.
+    """
+    places = [base + min(line + k * step, last) * row for k in range(count)]
+    return tuple([array[place + x] for place in places for x in range(width)])
+
+
+def stores(
+    shared: Any, width: int, to: int, step: int, values: tuple[Any, ...], at: int, at_step: int, end: int
+) -> None:
+    """Put what was loaded into lines `step` elements apart; zeros, where `at`, `at_step` a line, is past the end."""
+    for k in range(len(values) // width):
+        for x in range(width):
+            value = values[k * width + x]
+            shared[to + k * step + x] = value if at + k * at_step < end else type(value)(0)
+
+
+def along(shared: Any, count: int, at: int, apart: int) -> tuple[Any, ...]:
+    """Four terms each of `count` rows or columns, where terms lie side by side."""
+    return tuple([shared[at + r * apart + k] for r in range(count) for k in range(TERMS)])
+
+
+def across(shared: Any, count: int, at: int, apart: int, stride: int) -> tuple[Any, ...]:
+    """The same, where rows or columns lie side by side, up to four of them, and the next four `apart` from them."""
+    few = min(count, TERMS)
+    places = [r // few * apart + r % few for r in range(count)]
+    return tuple([shared[at + place + k * stride] for place in places for k in range(TERMS)])
+
+
+def add_products(sums: tuple[Any, ...], a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The sums of all rows and columns, with the products of their four terms."""
+    found = list(sums)
+    columns = len(b) // TERMS
+    with np.errstate(all="ignore"):
+        for k in range(TERMS):
+            for n in range(len(sums)):
+                found[n] = found[n] + a[n // columns * TERMS + k] * b[n % columns * TERMS + k]
+    return tuple(found)
+
+
+WORDS = {word.__name__: word for word in (copies, loads, stores, along, across, add_products)}
