@@ -411,6 +411,8 @@ class CudaDriver:
         """A graph of what an action starts in the stream that it is given, so many times, one after the other."""
         self._destroy_forgotten()
         stream = self.recording[0]
+        if self.blas is not None:
+            self.blas.prepare(stream)
 
         def repeated() -> None:
             for _ in range(times):
