@@ -46,8 +46,8 @@ CUDA_JOINED_NESTS = 4
 """nests after a convolution that its kernel takes in, at most. Chosen: each needs registers."""
 
 CUDA_WINDOW_GATHERED = 16
-"""elements of a window up to which each of them looks at all for the one that was selected. Chosen: they are in a cache,
-and what follows at each element is the same kernel."""
+"""elements of a window up to which each of them looks at all for the one that was selected. Chosen: they are in a
+cache, and what follows at each element is the same kernel."""
 
 CUDA_TILE_MOVE = 12
 """instructions with which a thread finds an element of a convolution and puts it into shared memory. Chosen:
@@ -113,15 +113,22 @@ CUDA_SORTED_UPDATES = 1 << 12
 """updates of an array from which on they are sorted by the rows that they go to, where their order matters. Compared on
 no GPU yet: of fewer, threads that own parts of the array look at all in less time than a sort takes to begin."""
 
-CUDA_OWNED_BYTES = 6 << 10
+CUDA_OWNED_BYTES = 8 << 10
 """bytes of rows of a result that a block owns at most, where it looks for the updates that go there. Chosen: several
 copies of them, for groups of threads, fit into shared memory beside what was found."""
 
 CUDA_OWNED_LOOKS = 1 << 24
 """updates that all such blocks look at together, at most; they are sorted if there are more. Chosen: about 30 µs."""
 
-CUDA_OWNED_ITEMS = 8
-"""updates that a thread of such a block looks at, at a time. Chosen."""
+CUDA_OWNED_ITEMS = 56
+"""updates that a thread of such a block looks at before some are listed, at most. Bound: a bit for each in an
+integer."""
+
+CUDA_OWNED_BLOCKS = 3
+"""such blocks of a multiprocessor. Chosen: as many as it runs at a time by the registers that they need."""
+
+CUDA_OWNED_LISTED = 2048
+"""updates that such a block lists at a time, at most. Chosen: 8 KiB of shared memory."""
 
 CUDA_OWNED_THREADS = 2
 """times as many threads as usual that such a block has: there is one for each element of several rows. Chosen."""
