@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from functad import machine_model
 from functad.backends.cuda.mapping import OWNER, Gathering, LoopMapping, MappedLoop, map_nest, rows_of_blocks
 from functad.backends.cuda.vectors import in_fours, in_groups
 from functad.dtypes import compute_dtype, is_narrow_float
@@ -99,28 +100,29 @@ def emit_rows(nests: Sequence[Nest], vocabulary: Set[str], threads: int) -> Cuda
     taken = {*own_names}
     lines = ["thread = cuda.threadIdx.x", *lanes_of_threads(sharing)]
     tiles = -(-rows // sharing.side)
-    if sharing.side == 1:
-        lines.append(f"for row_here in range(cuda.blockIdx.x, {rows}, cuda.gridDim.x):")
-    else:
-        lines.append(f"for block in range(cuda.blockIdx.x, {tiles}, cuda.gridDim.x):")
-        lines.append(f"    row_here = {sharing.side} * block + own")
+    one_step = tiles <= machine_model.CUDA_ONE_STEP_BLOCKS
+    begin = "block = cuda.blockIdx.x" if one_step else f"for block in range(cuda.blockIdx.x, {tiles}, cuda.gridDim.x):"
+    place = f"{sharing.side} * block + own" if sharing.side > 1 else "block"
+    lines += [begin, f"{'' if one_step else '    '}row_here = {place}"]
     conditions = [f"row_here < {rows}"] if rows % sharing.side else []
     condition = " and ".join([*conditions, *sharing.conditions])
     inner: list[MappedLoop] = []
     for nest in nests:
         inside = tuple(MappedLoop(s.name, s.extent) for s in nest.loops[1:])
         mapping = LoopMapping(block=(MappedLoop(nest.loops[0].name, rows),), thread=inside)
-        emitter = _emitter(nest, mapping, sharing.lanes)
+        emitter = _emitter(nest, mapping, sharing.lanes, is_row=not inside)
         inner += [loop for loop in emitter.mapping.thread if loop not in inner]
         own = [name for name, _, _ in (merged[storage] for storage in parameters(nest))]
         text = emitter.row(merged, str(sharing.lanes), condition)
         others = {*vocabulary, *taken, *(names - set(own))} - own_names
         text, _ = own_names_apart(text, own, others)
         taken |= set_in(text)
-        lines.append(text.rstrip("\n"))
+        lines.append((textwrap.dedent(text) if one_step else text).rstrip("\n"))
     block, thread = (MappedLoop("row_here", rows),), tuple(inner) or (MappedLoop("thread", 1),)
     return CudaKernel(
-        "\n".join(lines) + "\n", tuple(merged.values()), LoopMapping(block=block, thread=thread, gathering=sharing)
+        "\n".join(lines) + "\n",
+        tuple(merged.values()),
+        LoopMapping(block=block, thread=thread, gathering=sharing, one_step=one_step),
     )
 
 
@@ -154,9 +156,9 @@ def set_in(text: str) -> set[str]:
     return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
-def _emitter(nest: Nest, mapping: LoopMapping, threads: int) -> CudaEmitter:
-    """What prints a nest, by four elements where that pays."""
-    fours = in_fours(nest, mapping, threads)
+def _emitter(nest: Nest, mapping: LoopMapping, threads: int, is_row: bool = False) -> CudaEmitter:
+    """What prints a nest, by four elements where that pays. is_row: its last loop is a row, which stands alone."""
+    fours = None if is_row else in_fours(nest, mapping, threads)
     values = {a.name: (a.value,) for a in nest.accumulators}
     return CudaEmitter(nest, mapping, values) if fours is None else CudaEmitter(fours.nest, fours.mapping, fours.values)
 
@@ -309,7 +311,7 @@ class CudaEmitter:
         if gathering.parts == 1:
             self._results(base, condition)
         else:
-            self._put_together(base, gathering, results, tiles, condition)
+            self._put_parts_together(base, gathering, results, tiles, condition)
         if not self.mapping.one_step:
             self._line(base, "cuda.syncthreads()")
 
@@ -341,7 +343,7 @@ class CudaEmitter:
         self._statements(POST, None, depth + 1)
         self._stores(POST, depth + 1)
 
-    def _put_together(self, at: int, gathering: Gathering, results: int, tiles: int, condition: str) -> None:
+    def _put_parts_together(self, at: int, gathering: Gathering, results: int, tiles: int, condition: str) -> None:
         """What each part has come to goes to memory; the last block of a result puts the parts together, in order."""
         lanes, parts, gathered = gathering.lanes, gathering.parts, self.nest.accumulators
         partial = {a.name: self._partial(a, (parts, results)) for a in gathered}
@@ -410,8 +412,11 @@ class CudaEmitter:
     def _innermost(self, depth: int) -> None:
         self._stores(PRE, depth)
         for a in self.nest.accumulators:
-            for value in self.values[a.name]:
-                self._line(depth, f"{a.name} = {combined(a, a.name, value)}")
+            values = list(self.values[a.name])
+            while len(values) > 1:  # by pairs, so that few wait for one another
+                pairs = [values[k : k + 2] for k in range(0, len(values), 2)]
+                values = [combined(a, *pair) if len(pair) == 2 else pair[0] for pair in pairs]
+            self._line(depth, f"{a.name} = {combined(a, a.name, values[0])}")
 
     def _tree(self, depth: int, lanes: str, distance: int = 1) -> None:
         """The partial results of all threads of each result into that of its first one, in shared memory.
