@@ -7,9 +7,6 @@ CUDA_BLOCKS_OF_CORE = 32
 """blocks of a launch for each multiprocessor at most; each does more than one piece of work then. Compared on no GPU
 yet: twice as many as it runs at a time."""
 
-CUDA_TILE = 16
-"""rows and columns of a tile in shared memory. Compared on no GPU yet: 256 threads for each."""
-
 CUDA_SHARED_BYTES = 48 << 10
 """bytes of shared memory that every GPU gives a block of whatever kernel. Bound."""
 
@@ -40,7 +37,8 @@ CUDA_DIRECT_OUTPUTS = 8
 """outputs of a convolution up to which it does. Chosen: sums and weights stay in registers."""
 
 CUDA_TILE_SIDES = ((8, 8), (8, 4), (4, 8), (4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (4, 1), (1, 1))
-"""places and outputs of a convolution of which a thread keeps the sums in registers: the choice. Chosen."""
+"""places and outputs of a convolution of which a thread keeps the sums in registers: the choice. Compared, on an H200
+(27 November 2026), for 64 features, 3 × 3 taps and 32 images of 56 × 56: 8 × 8 298 µs, 8 × 4 308, 4 × 4 459."""
 
 CUDA_JOINED_NESTS = 4
 """nests after a convolution that its kernel takes in, at most. Chosen: each needs registers."""
