@@ -116,8 +116,7 @@ def emit_convolution(step: ConvolutionStep, threads: int, vocabulary: Set[str] =
 def _write_result(text: KernelText, ending: Ending, place: str, value: str) -> None:
     """What becomes of the sum of a result that lies at a place."""
     text.line(f"{ROW} = 0", f"{COLUMN} = {place}", f"value = {value}")
-    ending.vocabulary = {*ending.vocabulary, *_WORD.findall(str(text))}
-    ending.lines(text)
+    ending.lines(text, {*_WORD.findall(str(text))})
 
 
 def _parameters(step: ConvolutionStep, ending: Ending) -> tuple[Parameter, ...]:
