@@ -47,6 +47,10 @@ CUDA_WINDOW_GATHERED = 16
 """elements of a window up to which each of them looks at all for the one that was selected. Chosen: they are in a
 cache, and what follows at each element is the same kernel."""
 
+CUDA_READ_AHEAD = 16
+"""elements of a convolution that a thread reads ahead, about, at most. Compared, on an H200 (27 November 2026): with 24
+302 µs instead of 298; and others need more than 128 registers then."""
+
 CUDA_TILE_MOVE = 12
 """instructions with which a thread finds an element of a convolution and puts it into shared memory. Chosen:
 counted."""
