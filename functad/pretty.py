@@ -451,7 +451,7 @@ def escaped(text: str) -> str:
     >>> print(escaped('a "b" \\n'))
     a \\"b\\" \\n
     """
-    return str(imported("json").dumps(text)[1:-1])
+    return text if text.isascii() and text.isidentifier() else str(imported("json").dumps(text)[1:-1])
 
 
 _IN = 8 * 26 + 13  # the number whose letters are `in`

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from functad.backends.cpu.kept_plans import ABOVE
+
 PACKAGE = Path(__file__).parent.parent / "functad"
 
 # Lowest first; a file may import from its own layer and from those before it. Longest prefix wins.
@@ -126,6 +128,12 @@ def test_no_import_hides_inside_a_function(path):
         if isinstance(f, (ast.FunctionDef, ast.AsyncFunctionDef)):
             inner = [n.lineno for n in imports if f.lineno <= n.lineno <= (f.end_lineno or f.lineno)]
             assert not inner, f"{module_name(path)}: import inside {f.name}, line {inner[0]}"
+
+
+def test_what_says_which_functad_this_is_leaves_out_what_stands_above_the_backends():
+    at = next(number for number, names in enumerate(LAYERS) if "backends" in names)
+    assert {name for names in LAYERS[at + 1 :] for name in names} >= ABOVE
+    assert all((PACKAGE / name).is_dir() for name in ABOVE)
 
 
 def test_importing_functad_loads_nothing_heavy():

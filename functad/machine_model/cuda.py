@@ -42,6 +42,13 @@ CUDA_DIRECT_OUTPUTS = 8
 CUDA_TILE_SIDES = ((8, 8), (8, 4), (4, 8), (4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (4, 1), (1, 1))
 """places and outputs of a convolution of which a thread keeps the sums in registers: the choice. Chosen."""
 
+CUDA_JOINED_NESTS = 4
+"""nests after a convolution that its kernel takes in, at most. Chosen: each needs registers."""
+
+CUDA_WINDOW_GATHERED = 16
+"""elements of a window up to which each of them looks at all for the one that was selected. Chosen: they are in a cache,
+and what follows at each element is the same kernel."""
+
 CUDA_TILE_MOVE = 12
 """instructions with which a thread finds an element of a convolution and puts it into shared memory. Chosen:
 counted."""
@@ -148,19 +155,20 @@ CUDA_POOL_BYTES = 512
 CUDA_POOL_STEPS = 16
 """steps. Pieces are at most so many times a power of two: at most 1/8 of one is not used. Chosen."""
 
-CUDA_GRAPH_LAUNCHES = 2
-"""launches of a Program from which on they are started as one graph. Compared on no GPU yet."""
-
 CUDA_GRAPHS = 8
 """graphs that are kept of a Program, one for each set of addresses that it ran on. Chosen."""
 
-CUDA_CHANGES = 8
-"""launches of a graph that are given other addresses rather than that a graph is recorded for these, however few it
-has; of a graph with more, up to half. Chosen: each takes about a µs of the host."""
+CUDA_CHANGES = 4
+"""launches of a graph that are given other addresses without a look at other graphs, or for one more; of a graph with
+more than twice as many, up to half. Chosen: each takes two µs of the host, a look at a graph one."""
 
 CUDA_BRANCHES = True
 """whether launches of a graph that have no memory in common wait for each other nevertheless, if False. Compared on no
 GPU yet."""
+
+CUDA_KEPT_ARENA = 1 << 20
+"""bytes. A Program keeps memory for so many of temporaries, rather than taking it anew in each call. Chosen: taking it
+takes two µs of the host, more than a kernel that small."""
 
 CUDA_SHARED_ARENA = 16 << 20
 """bytes of a Program's temporaries from which on they share memory, so that one waits for those that used it before.
@@ -210,9 +218,9 @@ CUDA_SHARED_CLOCKS = 2
 """clocks in which a thread of each warp gets its operand from shared memory, where it adds a product in one. Compared
 on no GPU yet."""
 
-CUDA_GATHER_CLOCKS = 4000
-"""clocks that one more kernel takes, which gathers what the parts of a product have come to. Compared on no GPU yet:
-2 µs."""
+CUDA_GATHER_CLOCKS = 2500
+"""clocks in which the last block of a tile of a product learns that all parts are there, and adds them up. Compared on no
+GPU yet."""
 
 CUDA_STAGED_WORDS = 48
 """words of 32 bits that a thread has asked for ahead. Bound: registers."""

@@ -23,6 +23,10 @@ from functad.options import JIT_OPTIONS, available_cores
 from functad.system.blas_library import numpys_blas
 
 _PACKAGE = Path(machine_model.__path__[0]).parent
+# The folders of the layers above the backends: they decide what is traced, which the text of the Program says.
+ABOVE = frozenset(
+    "cli data debug experimental interpreters io lax nn numpy optim random scipy train views".split()
+)  # fmt: skip
 
 
 def key_of(program: Program, donated: Sequence[bool]) -> str | None:
@@ -54,22 +58,23 @@ def keep(key: str, plan: Plan) -> None:
 
 @cache
 def _sources() -> str | None:
-    """Which functad this is: its folder, and names, sizes and times of its files, by which Python, too, goes.
+    """Which functad this is: its folder, and names, sizes and times of the files that decide what becomes of a Program.
 
     None if that cannot be said: not in a folder, or changed since it was imported.
     """
     try:
-        files = sorted((path, status.st_size, status.st_mtime_ns) for path, status in _files(str(_PACKAGE)))
+        files = sorted((path, status.st_size, status.st_mtime_ns) for path, status in _files(str(_PACKAGE), ABOVE))
     except OSError:
         return None
     changed = any(nanoseconds > IMPORTED_AT_NS for _, _, nanoseconds in files)
     return None if changed else repr((str(_PACKAGE), files))
 
 
-def _files(folder: str) -> Iterator[tuple[str, os.stat_result]]:
+def _files(folder: str, without: frozenset[str] = frozenset()) -> Iterator[tuple[str, os.stat_result]]:
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir():
-                yield from _files(entry.path)
+                if entry.name not in without:
+                    yield from _files(entry.path)
             elif entry.name.endswith(".py") and entry.is_file():  # not an editor's link to nowhere
                 yield entry.path, entry.stat()

@@ -51,7 +51,7 @@ def joined_products(
         if between:
             yield between
             between = []
-        joined = _joined(step, gathered[k:], touched) if takes(step[0]) else JoinedProduct(step, [], True)
+        joined = joined_with(step, gathered[k:], touched) if takes(step[0]) else JoinedProduct(step, [], True)
         k += len(joined.nests)
         yield joined
     if between:
@@ -103,9 +103,10 @@ def _may_wait(products: Sequence[GemmStep], after: Sequence[Step]) -> bool:
     return plain and products[0].c.storage not in touched and written.isdisjoint(used)
 
 
-def _joined(
+def joined_with(
     products: list[GemmStep], after: Sequence[Step | list[GemmStep]], touched: Mapping[Storage, int]
 ) -> JoinedProduct:
+    """Products, of one sum, with the nests after them that they take in."""
     group = _ResultGroup(products)
     for step in after:
         if not isinstance(step, NestStep) or not group.takes(step):

@@ -146,6 +146,11 @@ class PlacedExecutable:
         self._bases = [base.number for base in self._stretch.bases] if self._stretch else []
         results = zip(outputs, self._executable.schedule.outputs) if self._stretch else ()
         self._results = [(places[s].memory.number, buffer.shape, buffer.dtype) for s, buffer in results]
+        # Launches of several calls come one after the other, where nothing of Python stands between those of one.
+        arena = self._executable.memory_plan.arena_bytes
+        self._kept = None
+        if self._stretch and 0 < arena <= machine_model.CUDA_KEPT_ARENA:
+            self._kept = self._device.pool.take_all([self._requests.pop()])[0]
 
     def run(self, args: Sequence[CallValue]) -> list[DeviceMemory]:
         """The results; arguments that lie in the host's memory are copied to the device."""
@@ -167,7 +172,10 @@ class PlacedExecutable:
             put, what = self._device.put, f"an argument of {self._name}"
             blocks = [(v if isinstance(v, DeviceMemory) else put(v, what)).block for v in args]
         blocks += self._constants
-        blocks += self._device.pool.take_all(self._requests)
+        if self._requests:
+            blocks += self._device.pool.take_all(self._requests)
+        if self._kept is not None:
+            blocks.append(self._kept)
         return blocks
 
     def _run_in_parts(self, blocks: Sequence[PoolBlock]) -> list[DeviceMemory]:

@@ -72,21 +72,21 @@ class _OwnedRowsEmitter(CudaEmitter):
         self._line(1, f"for e in range(thread, {self.groups * self.size}, {self.threads}):")
         self._line(2, f"sums[e] = {neutral(self.update.kind, self.dtype)}")
         self._line(1, f"for first in range(0, {self.count}, {self.items * self.threads}):")
-        self._find()
-        self._put_together()
-        self._write()
+        self._list_updates()
+        self._put_to_rows()
+        self._write_rows()
         parameters = tuple(self.parameters.values())
         return CudaKernel("\n".join(self.lines) + "\n", parameters, self.mapping, self.threads)
 
-    def _find(self) -> None:
+    def _list_updates(self) -> None:
         """List the updates of the block's rows: those of one thread after those of another."""
         keys, (row, end) = needed_for(self.nest.statements, {self.owned.row}), (self.owned.row, self.owned.end)
-        number, names = self._copy(keys)
+        number, names = self._copied_names(keys)
         self._line(2, f"stop = min(low + {self.rows}, {end})", "n = 0", f"for item in range({self.items}):")
         self._line(3, f"i = item * {self.threads} + thread", f"{number} = first + i", "here = -1")
         self._line(3, f"if {number} < {self.count}:")
         for s in keys:
-            self._line(4, self._text(self._at(s, number, names)))
+            self._line(4, self._text(self._at_update(s, number, names)))
         self._line(4, f"if {names[row]} >= low and {names[row]} < stop:")
         self._line(5, f"here = {names[row]} - low", "n = n + 1")
         self._line(3, "rows[i] = here")
@@ -99,7 +99,7 @@ class _OwnedRowsEmitter(CudaEmitter):
         self._line(4, f"found[at] = here * {self.items * self.threads} + i", "at = at + 1")
         self._line(2, "cuda.syncthreads()")
 
-    def _put_together(self) -> None:
+    def _put_to_rows(self) -> None:
         """Each group puts its share of the list to its copy of the rows: the elements of several at a time."""
         length, others, at_once = self.owned.length, self.nest.loops[1:], machine_model.CUDA_UPDATES_AT_ONCE
         values = needed_for(self.nest.statements, {*_WORD.findall(self.update.value)})
@@ -116,12 +116,12 @@ class _OwnedRowsEmitter(CudaEmitter):
             self._places(depth, "k", others) if len(others) > 1 else self._line(depth, f"{others[0].name} = k")
         puts: list[tuple[int, str, str]] = []
         for item in range(at_once):
-            number, names = self._copy(values)
+            number, names = self._copied_names(values)
             here = fresh("here", self.taken)
             self._line(depth, f"{here} = found[min(e + {item}, last - 1)]")
             self._line(depth, f"{number} = first + {here} % {self.items * self.threads}")
             for s in values:
-                self._line(depth, self._text(self._at(s, number, names)))
+                self._line(depth, self._text(self._at_update(s, number, names)))
             puts.append((item, here, _renamed(self.update.value, names)))
         for item, here, value in puts:
             place = f"(group * {self.rows} + {here} // {self.items * self.threads}) * {length} + k"
@@ -130,7 +130,7 @@ class _OwnedRowsEmitter(CudaEmitter):
             self._line(depth + 1, f"sums[at] = {put_to(self.update.kind, self.dtype, 'sums[at]', value)}")
         self._line(2, "cuda.syncthreads()")
 
-    def _write(self) -> None:
+    def _write_rows(self) -> None:
         """The copies together, and to what lies in the result."""
         element = f"{self.parameters[self.update.buffer.storage][0]}[{self.owned.length} * low + e]"
         kind = self.update.kind
@@ -145,12 +145,12 @@ class _OwnedRowsEmitter(CudaEmitter):
 
     # --- copies of statements ----------------------------------------------------------------------------
 
-    def _copy(self, statements: list[Statement]) -> tuple[str, dict[str, str]]:
+    def _copied_names(self, statements: list[Statement]) -> tuple[str, dict[str, str]]:
         """A name for the number of one more update, and for all that is computed of it."""
         names = {name: fresh(name, self.taken) for s in statements for name in names_of(s)}
         return fresh(self.owned.update.name, self.taken), names
 
-    def _at(self, s: Statement, number: str, names: dict[str, str]) -> Statement:
+    def _at_update(self, s: Statement, number: str, names: dict[str, str]) -> Statement:
         return at_point(s, {self.owned.update: data(number, 0, self.count - 1)}, names)
 
 

@@ -6,11 +6,12 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
+from contextlib import contextmanager
 
 import numpy as np
 
-from functad.backends.cuda.emit import CudaKernel, point_of, set_in
+from functad.backends.cuda.emit import TICKETS, CudaKernel, point_of, set_in
 from functad.backends.cuda.mapping import LoopMapping, MappedLoop
 from functad.backends.cuda.product_tiles import PAD, ProductSizes, ProductTile, shared_elements
 from functad.backends.cuda.product_words import TERMS
@@ -29,19 +30,13 @@ ROW, COLUMN = "i", "j"  # of a result; rows of all matrices of a batch are count
 
 def emit_product(
     products: Sequence[GemmStep], tile: ProductTile, nests: Sequence[Nest], is_kept: bool, vocabulary: Set[str]
-) -> list[CudaKernel]:
-    """The kernels of `c = beta · c + alpha · Σ a · b` and of nests of loops i and j, of each result.
+) -> CudaKernel:
+    """The kernel of `c = beta · c + alpha · Σ a · b` and of nests of loops i and j, of each result.
 
-    There is one, or where the terms are cut into parts another one that adds up what these have come to.
     is_kept: whether the sum is written to `c`. vocabulary: names that nests' own are kept apart from.
     """
-    step = products[0]
-    after = _Ending(step, nests, is_kept, {*vocabulary, *_operands(products)})
-    if tile.parts == 1:
-        return [_ProductText(products, tile, after).kernel()]
-    points = step.batch * step.m * step.n
-    parts = new_buffer(f"parts_{step.name}", (tile.parts, points), step.c.dtype)
-    return [_ProductText(products, tile, _PartOfSum(parts, step)).kernel(), after.gathering(parts)]
+    own = {*vocabulary, *_operands(products), *_OWN_NAMES}
+    return _ProductText(products, tile, Ending(products[0], nests, is_kept, own)).kernel()
 
 
 def sizes_of(products: Sequence[GemmStep]) -> ProductSizes:
@@ -89,12 +84,12 @@ def _layout(buffer: Buffer, along: bool, row: int, offset: int, batch: int, size
     return OperandLayout(along, row, offset, batch, size, terms, width)
 
 
-class _Ending:
+class Ending:
     """What becomes of the sum of a result's terms: the product, and what nests compute of it."""
 
     def __init__(self, step: GemmStep, nests: Sequence[Nest], is_kept: bool, vocabulary: Set[str]) -> None:
         self.step, self.nests, self.is_kept, self.vocabulary = step, nests, is_kept, vocabulary
-        names = {"c", *vocabulary}
+        names = {*vocabulary}
         self.given: dict[Storage, Parameter] = {}
         if is_kept or step.beta:
             self.given[step.c.storage] = ("c", step.c, "rw" if step.beta else "w")
@@ -110,8 +105,8 @@ class _Ending:
     def parameters(self) -> list[Parameter]:
         return list(self.given.values())
 
-    def lines(self, text: KernelText, taken: Set[str]) -> None:
-        """What is done of the sum of result i, j, which is called `value`; taken: names of the text around."""
+    def lines(self, text: KernelText) -> None:
+        """What is done of the sum of result i, j, which is called `value`."""
         step = self.step
         apart = step.batch > 1 and step.c_batch != step.m * step.ldc
         rows = [("q", step.c_batch), ("row", step.ldc)] if apart else [(ROW, step.ldc)]
@@ -127,7 +122,7 @@ class _Ending:
         if self.is_kept:
             text.line(f"c[{place}] = value")
         known, names = {step.c.storage: "value"}, {name for name, _, _ in self.given.values()}
-        taken = {*taken, "c", "q", "row", "value", ROW, COLUMN}
+        taken: set[str] = set()
         for nest in self.nests:
             body = point_of(nest, self.given, known)
             own = [name for storage, (name, _, _) in self.given.items() if storage in parameters(nest)]
@@ -136,33 +131,6 @@ class _Ending:
             text.line(*body.rstrip("\n").split("\n"))
             if any(store.buffer.storage is step.c.storage for store in nest.stores):
                 known = {}
-
-    def gathering(self, parts: Buffer) -> CudaKernel:
-        """The kernel that adds up, at each result, what the parts of its terms have come to."""
-        text, points = KernelText(), parts.shape[1]
-        with text.loop("point", "cuda.grid(1)", points, "cuda.gridsize(1)"):
-            text.line(f"{ROW} = point // {self.step.n}", f"{COLUMN} = point % {self.step.n}")
-            text.line("value = parts[point]")
-            with text.loop("part", 1, parts.shape[0]):
-                text.line(f"value = value + parts[part * {points} + point]")
-            self.lines(text, {"point", "part", "parts"})
-        rows = MappedLoop(ROW, points // self.step.n)
-        mapping = LoopMapping(grid=(rows, MappedLoop(COLUMN, self.step.n)))
-        return CudaKernel(f"{text}\n", (("parts", parts, "r"), *self.parameters), mapping)
-
-
-class _PartOfSum:
-    """What becomes of the sum of a part of a result's terms: it is left for another kernel."""
-
-    def __init__(self, parts: Buffer, step: GemmStep) -> None:
-        self.parts, self.step = parts, step
-
-    @property
-    def parameters(self) -> list[Parameter]:
-        return [("parts", self.parts, "w")]
-
-    def lines(self, text: KernelText, taken: Set[str]) -> None:
-        text.line(f"parts[part * {self.parts.shape[1]} + {ROW} * {self.step.n} + {COLUMN}] = value")
 
 
 class _Side:
@@ -237,7 +205,7 @@ class _Side:
 class _ProductText:
     """Writes the kernel of a sum of products."""
 
-    def __init__(self, products: Sequence[GemmStep], tile: ProductTile, ending: _Ending | _PartOfSum) -> None:
+    def __init__(self, products: Sequence[GemmStep], tile: ProductTile, ending: Ending) -> None:
         self.products, self.step, self.tile, self.ending = products, products[0], tile, ending
         self.text = KernelText()
         step, self.operands = self.step, _operands(products)
@@ -262,8 +230,12 @@ class _ProductText:
             thread=(MappedLoop("group", tile.groups), MappedLoop("row", tile.down), MappedLoop("column", tile.across)),
             serial=(MappedLoop("term", sum(product.k for product in self.products)),),
         )
-        given = (*((name, buffer, "r") for name, buffer in self.operands.items()), *self.ending.parameters)
-        return CudaKernel(f"{text}\n", given, mapping)
+        given = [*((name, buffer, "r") for name, buffer in self.operands.items()), *self.ending.parameters]
+        if tile.parts > 1:
+            parts = new_buffer(f"parts_{step.name}", (tile.parts, step.batch * step.m * step.n), step.c.dtype)
+            tickets = new_buffer("tickets", (step.batch * self.down * self.along,), np.dtype(np.uint32), TICKETS)
+            given += [("parts", parts, "rw"), ("tickets", tickets, "rw")]
+        return CudaKernel(f"{text}\n", tuple(given), mapping)
 
     def _block(self) -> None:
         tile, text, step = self.tile, self.text, self.step
@@ -313,20 +285,50 @@ class _ProductText:
                 place = total(("group", size), *row, *b.result(c))
                 text.line(f"shared[{place}] = sums[{r * tile.columns + c}]")
         text.line("cuda.syncthreads()")
+        sums = [total("point", k * size) for k in range(tile.groups)]
+        whole = f"value = {' + '.join(f'shared[{at}]' for at in sums)}"
+        if tile.parts == 1:
+            with self._results(size):
+                text.line(whole)
+                self.ending.lines(text)
+        else:
+            with self._results(size):
+                text.line(whole, f"parts[part * {step.batch * step.m * step.n} + {ROW} * {step.n} + {COLUMN}] = value")
+            self._put_together(size)
+        text.line("cuda.syncthreads()")
+
+    @contextmanager
+    def _results(self, size: int) -> Iterator[None]:
+        """A loop over the results of a block, which its threads share."""
+        tile, text, step = self.tile, self.text, self.step
         with text.loop("point", "thread", size, "THREADS"):
             text.line(f"i_here = first_row + point // {tile.width}", f"{COLUMN} = first_column + point % {tile.width}")
             tests = [f"i_here < {step.m}"] if step.m % tile.height else []
             tests += [f"{COLUMN} < {step.n}"] if step.n % tile.width else []
             with text.block(*([f"if {' and '.join(tests)}:"] if tests else [])):
                 text.line(f"{ROW} = {total(('matrix', step.m), 'i_here') if step.batch > 1 else 'i_here'}")
-                sums = [total("point", k * size) for k in range(tile.groups)]
-                text.line(f"value = {' + '.join(f'shared[{at}]' for at in sums)}")
-                self.ending.lines(text, _OWN_NAMES)
-        text.line("cuda.syncthreads()")
+                yield
+
+    def _put_together(self, size: int) -> None:
+        """The last block of a tile adds up what all parts have come to, in their order."""
+        text, step, parts = self.text, self.step, self.tile.parts
+        results = step.batch * step.m * step.n
+        text.line("cuda.threadfence()", "cuda.syncthreads()", "is_last = i32(0)")
+        tiles = total(("matrix", self.down * self.along), f"block % {self.down * self.along}")
+        with text.block(f"if thread == 0 and cuda.atomic.inc(tickets, {tiles}, u32({parts - 1})) == u32({parts - 1}):"):
+            text.line("is_last = i32(1)")
+        with text.block("if cuda.syncthreads_or(is_last):"):
+            text.line("cuda.threadfence()")
+            with self._results(size):
+                text.line(f"place = {ROW} * {step.n} + {COLUMN}", "value = parts[place]")
+                with text.loop("at", 1, parts):
+                    text.line(f"value = value + parts[at * {results} + place]")
+                self.ending.lines(text)
 
 
 _OWN_NAMES = frozenset(
     ("shared", "thread", "group", "down", "beside", "block", "first_row", "first_column", "part", "parts", "matrix",
-     "begin", "end", "first", "within", "point", "i_here", "sums", *(f"{side}_{what}" for side in "ab"
+     "begin", "end", "first", "within", "point", "i_here", "sums", "value",
+     "tickets", "is_last", "place", "at", "q", "row", "c", ROW, COLUMN, *(f"{side}_{what}" for side in "ab"
      for what in ("line", "inner", "to", "from", "ahead")))
 )  # fmt: skip

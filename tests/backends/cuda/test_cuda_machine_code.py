@@ -70,10 +70,10 @@ def test_a_layer_keeps_its_sums_in_registers() -> None:
 def test_products_of_all_dtypes_compile(dtype: str) -> None:
     compiler = compiler_with_nvvm()
     avals = [Aval(shape, np.dtype(dtype)) for shape in ((9, 2000), (2000, 5))]
-    launches = launches_of(executable(lambda x, y: [x @ y], *avals), fake_device())
-    assert [launch.kernel.name for launch in launches] == ["product_c_parts", "product_c"]
-    for launch in launches:
-        assert ".entry" in compiler.ptx(launch.kernel.function, launch.types, (9, 0))
+    (launch,) = launches_of(executable(lambda x, y: [x @ y], *avals), fake_device())
+    text = compiler.ptx(launch.kernel.function, launch.types, (9, 0))
+    # The last block sees what others have left before they took their ticket.
+    assert re.search(r"(?s)st\.global\.\S*f\d\d.*?membar\.gl.*?atom\.global.*?membar\.gl.*?ld\.global\.\S*f\d\d", text)
 
 
 def test_what_many_blocks_carry_compiles() -> None:

@@ -32,7 +32,7 @@ class _Loader(templates.RegistryLoader):
     def new_registrations(self, name: str) -> Iterator[Any]:
         for item in super().new_registrations(name):
             kinds = item[1].templates if name == "globals" and isinstance(item[1], types.Function) else (item,)
-            # Not by `issubclass`: for these classes it asks all classes below them, 50 ms in all.
+            # Not by `issubclass`, which asks all classes below these two each time: 12 ms in all.
             if not any(isinstance(kind, type) and _IN_PYTHON.intersection(kind.__mro__) for kind in kinds):
                 yield item
 
