@@ -7,9 +7,6 @@ CUDA_BLOCKS_OF_CORE = 32
 """blocks of a launch for each multiprocessor at most; each does more than one piece of work then. Compared on no GPU
 yet: twice as many as it runs at a time."""
 
-CUDA_TILE = 16
-"""rows and columns of a tile in shared memory. Compared on no GPU yet: 256 threads for each."""
-
 CUDA_SHARED_BYTES = 48 << 10
 """bytes of shared memory that every GPU gives a block of whatever kernel. Bound."""
 
@@ -25,7 +22,7 @@ CUDA_FEW_TERMS = 1 << 9
 """terms of results that lie side by side up to which a block shares them among as many threads as it can, each of which
 reads few neighbours. Compared on no GPU yet."""
 
-CUDA_ONE_STEP_BLOCKS = 1 << 12
+CUDA_ONE_STEP_BLOCKS = 1 << 13
 """blocks up to which there is a thread for each step of a nest, instead of a loop in each thread. Compared on no GPU
 yet."""
 
