@@ -179,8 +179,8 @@ class _DeviceCallText(CallText):
         self.add(f"values = run([{', '.join(given)}])")
         for i, name in donated:
             leaf = self.leaves[i]
-            given = f"hold({leaf}, {self.object(name)}); {leaf}.__class__ = Donated"
-            self.add(f"if type({leaf}) is {self.classes[i]}: {given}")
+            taken = f"hold({leaf}, {self.object(name)}); {leaf}.__class__ = Donated"
+            self.add(f"if type({leaf}) is {self.classes[i]}: {taken}")
 
     def build(self, results: Results) -> None:
         for k, aval in enumerate(results.avals):

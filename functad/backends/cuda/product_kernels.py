@@ -89,7 +89,7 @@ class Ending:
 
     def __init__(self, step: GemmStep, nests: Sequence[Nest], is_kept: bool, vocabulary: Set[str]) -> None:
         self.step, self.nests, self.is_kept, self.vocabulary = step, nests, is_kept, vocabulary
-        names = {*vocabulary}
+        names = {"c", *vocabulary}
         self.given: dict[Storage, Parameter] = {}
         if is_kept or step.beta:
             self.given[step.c.storage] = ("c", step.c, "rw" if step.beta else "w")
@@ -105,8 +105,8 @@ class Ending:
     def parameters(self) -> list[Parameter]:
         return list(self.given.values())
 
-    def lines(self, text: KernelText) -> None:
-        """What is done of the sum of result i, j, which is called `value`."""
+    def lines(self, text: KernelText, around: Set[str] = frozenset()) -> None:
+        """What is done of the sum of result i, j, which is called `value`; around: names of the text around it."""
         step = self.step
         apart = step.batch > 1 and step.c_batch != step.m * step.ldc
         rows = [("q", step.c_batch), ("row", step.ldc)] if apart else [(ROW, step.ldc)]
@@ -122,7 +122,7 @@ class Ending:
         if self.is_kept:
             text.line(f"c[{place}] = value")
         known, names = {step.c.storage: "value"}, {name for name, _, _ in self.given.values()}
-        taken: set[str] = set()
+        taken = {*around, "c", "q", "row", "value", ROW, COLUMN}
         for nest in self.nests:
             body = point_of(nest, self.given, known)
             own = [name for storage, (name, _, _) in self.given.items() if storage in parameters(nest)]
