@@ -281,5 +281,4 @@ _WITH_CONTEXT = {
     name
     for name in PROTOTYPES
     if name.startswith(("cuMem", "cuStream", "cuModule", "cuFunc", "cuLaunch", "cuEvent", "cuGraph", "cuCtxSync"))
-    and name not in ("cuGraphLaunch", "cuGraphExecKernelNodeSetParams")  # whose arguments know it
 }

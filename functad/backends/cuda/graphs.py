@@ -91,7 +91,7 @@ class KernelStart:
     def change(self, ready: Any, node: int, bases: Sequence[int]) -> int:
         """Let a node of a graph have memories that lie elsewhere. Returns the driver's number of a failure, or 0."""
         self._packed.place(bases)
-        return self._driver.change_kernel(ready, node, self._told)  # which names the context
+        return self._driver.change_kernel(ready, node, self._told)
 
 
 class ProductStart:
