@@ -7,9 +7,6 @@ CUDA_BLOCKS_OF_CORE = 32
 """blocks of a launch for each multiprocessor at most; each does more than one piece of work then. Compared on no GPU
 yet: twice as many as it runs at a time."""
 
-CUDA_TILE = 16
-"""rows and columns of a tile in shared memory. Compared on no GPU yet: 256 threads for each."""
-
 CUDA_SHARED_BYTES = 48 << 10
 """bytes of shared memory that every GPU gives a block of whatever kernel. Bound."""
 
