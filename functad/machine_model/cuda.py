@@ -22,7 +22,7 @@ CUDA_FEW_TERMS = 1 << 9
 """terms of results that lie side by side up to which a block shares them among as many threads as it can, each of which
 reads few neighbours. Compared on no GPU yet."""
 
-CUDA_ONE_STEP_BLOCKS = 1 << 12
+CUDA_ONE_STEP_BLOCKS = 1 << 13
 """blocks up to which there is a thread for each step of a nest, instead of a loop in each thread. Compared on no GPU
 yet."""
 
