@@ -27,7 +27,6 @@ from functad.lowering.nests.nest import (
     Carried,
     IndexLet,
     Let,
-    Load,
     Nest,
     Segments,
     Statement,
@@ -79,7 +78,27 @@ def emit(nest: Nest, threads: int) -> CudaKernel:
     block computes together goes through shared memory: a reduction by a tree, what is carried along by as many sums as
     the block has threads, at a time. Where blocks share a reduction, each leaves in memory what its part has come to.
     """
-    return _emitter(nest, map_nest(nest, threads), threads).kernel()
+    mapping = map_nest(nest, threads)
+    fours = in_fours(nest, mapping, threads)
+    if fours is None:
+        return CudaEmitter(nest, mapping, _values(nest)).kernel()
+    emitter = CudaEmitter(fours.nest, fours.mapping, fours.values)
+    return _with_rest(emitter, nest, fours.rest) if fours.rest else emitter.kernel()
+
+
+def _with_rest(emitter: CudaEmitter, nest: Nest, rest: int) -> CudaKernel:
+    """The kernel of a loop by four elements, with a thread for each of those that are left over."""
+    kernel, (four,), (step,) = emitter.kernel(), emitter.mapping.grid, nest.loops
+    lines = [f"{step.name} = {four.name} + {3 * four.extent}"]
+    lines += CudaEmitter(nest, LoopMapping(), {}).point(emitter.parameters).splitlines()
+    text = f"elif {four.name} < {four.extent + rest}:\n" + textwrap.indent("\n".join(lines), "    ") + "\n"
+    grid = (MappedLoop(four.name, four.extent + rest),)
+    return replace(kernel, body=kernel.body + text, mapping=replace(kernel.mapping, grid=grid))
+
+
+def _values(nest: Nest) -> dict[str, tuple[str, ...]]:
+    """What accumulators gather in a step."""
+    return {a.name: (a.value,) for a in nest.accumulators}
 
 
 def emit_rows(nests: Sequence[Nest], vocabulary: Set[str], threads: int) -> CudaKernel:
@@ -110,7 +129,11 @@ def emit_rows(nests: Sequence[Nest], vocabulary: Set[str], threads: int) -> Cuda
     for nest in nests:
         inside = tuple(MappedLoop(s.name, s.extent) for s in nest.loops[1:])
         mapping = LoopMapping(block=(MappedLoop(nest.loops[0].name, rows),), thread=inside)
-        emitter = _emitter(nest, mapping, sharing.lanes, is_row=not inside)
+        fours = in_fours(nest, mapping, sharing.lanes) if inside else None
+        if fours is None:
+            emitter = CudaEmitter(nest, mapping, _values(nest))
+        else:
+            emitter = CudaEmitter(fours.nest, fours.mapping, fours.values)
         inner += [loop for loop in emitter.mapping.thread if loop not in inner]
         own = [name for name, _, _ in (merged[storage] for storage in parameters(nest))]
         text = emitter.row(merged, str(sharing.lanes), condition)
@@ -136,31 +159,18 @@ def lanes_of_threads(sharing: Gathering) -> list[str]:
     return [f"lane = thread // {side}", f"own = thread % {side}"]
 
 
-def point_of(nest: Nest, given: Mapping[Storage, Parameter], known: Mapping[Storage, str]) -> str:
+def point_of(nest: Nest, given: Mapping[Storage, Parameter]) -> str:
     """The text of one point of a nest without reductions, where its loop variables are set.
 
-    given: what parameters are called. known: names of values that are read of some storages.
+    given: what parameters are called.
     """
-    statements: list[Statement] = [
-        Let((s.name,), known[s.buffer.storage], (known[s.buffer.storage],), PRE, None)
-        if isinstance(s, Load) and s.buffer.storage in known
-        else s
-        for s in nest.statements
-    ]
-    return CudaEmitter(replace(nest, statements=statements), LoopMapping(), {}).point(given)
+    return CudaEmitter(nest, LoopMapping(), {}).point(given)
 
 
 def set_in(text: str) -> set[str]:
     """The names that a text sets."""
     nodes = ast.walk(ast.parse(textwrap.dedent(text)))
     return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-
-
-def _emitter(nest: Nest, mapping: LoopMapping, threads: int, is_row: bool = False) -> CudaEmitter:
-    """What prints a nest, by four elements where that pays. is_row: its last loop is a row, which stands alone."""
-    fours = None if is_row else in_fours(nest, mapping, threads)
-    values = {a.name: (a.value,) for a in nest.accumulators}
-    return CudaEmitter(nest, mapping, values) if fours is None else CudaEmitter(fours.nest, fours.mapping, fours.values)
 
 
 class CudaEmitter:

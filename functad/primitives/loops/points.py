@@ -10,7 +10,7 @@ from typing import Any
 
 from functad.records import NamedTuple
 
-Steps = Mapping[str, int]
+Distances = Mapping[str, int]
 
 
 class Points(NamedTuple):
@@ -22,7 +22,7 @@ class Points(NamedTuple):
 
     name: str
     loops: Sequence[tuple[str, int]]
-    loads: Sequence[tuple[str, Any, Steps, int]]
-    indices: Sequence[tuple[str, Steps]]
+    loads: Sequence[tuple[str, Any, Distances, int]]
+    indices: Sequence[tuple[str, Distances]]
     values: Sequence[tuple[str, str, Sequence[str]]]
-    result: tuple[Any, Steps, str]
+    result: tuple[Any, Distances, str]

@@ -162,7 +162,11 @@ def check_four_elements_at_a_time() -> None:
         step = functad.jit(lambda x: x * 0.5 + 1, donate_argnums=0, backend="cuda")
         text = str(step.lower(x).kernels)
         assert text.count("load4(") == text.count("store4(") == 1 and "i_by_four < 32" in text, text
-        odd = functad.jit(lambda x: x * 0.5 + 1, backend="cuda").lower(x[:3, :5])
+        for length in (9, 15, 30):  # what is left over has a thread each
+            odd = functad.jit(lambda x: (x * 0.5 + 1, jnp.arange(len(x)) - x, x[::-1]), backend="cuda")
+            assert "elif i_by_four <" in str(odd.lower(x[0, :length]).kernels)
+            agree(odd, x[0, :length])
+        odd = functad.jit(lambda x: x[:, 1:] * 0.5 + 1, backend="cuda").lower(x[:3, :5])
         assert "load4" not in str(odd.kernels)
         beside = functad.jit(lambda x: x[:, 1:9] * 2, backend="cuda").lower(x)
         assert "load4" not in str(beside.kernels) and "store4" in str(beside.kernels)
