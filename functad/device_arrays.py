@@ -68,6 +68,7 @@ class DeviceKeyArray(DeviceArray, KeyArray):
 
 _held: Any = ArrayImpl.__dict__["_value"]  # the slot
 hold = _held.__set__
+held_by = _held.__get__  # as `memory_of`, for speed
 _new = object.__new__
 
 

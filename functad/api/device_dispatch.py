@@ -6,11 +6,10 @@ Knows Arrays on devices and what an executable takes of them; tracing is left to
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from sys import getrefcount
 from typing import Any
 
 from functad.api.dispatch import MISS, Arguments, CallText, FastCall, Results, make_call, shared
-from functad.array import ArrayImpl, consume, value_of
+from functad.array import value_of
 from functad.config import config
 from functad.device_arrays import (
     DeviceArray,
@@ -19,6 +18,7 @@ from functad.device_arrays import (
     common_device,
     default_device,
     device_class_for,
+    held_by,
     held_on_cpu,
     hold,
     memory_of,
@@ -148,8 +148,8 @@ class _DeviceCallText(CallText):
     def __init__(self, device: Device) -> None:
         super().__init__()
         self.objects |= {
-            "DeviceArray": DeviceArray, "DeviceKeyArray": DeviceKeyArray, "memory_of": memory_of, "hold": hold,
-            "memory_of_type": _memory_of_type, "consume": consume, "exclusive": _exclusive, "D": device,
+            "DeviceArray": DeviceArray, "DeviceKeyArray": DeviceKeyArray, "held_by": held_by, "hold": hold,
+            "memory_of_type": _memory_of_type, "D": device,
         }  # fmt: skip
 
     def read_leaf(self, i: int, leaf: str, aval: Aval, kind: type) -> None:
@@ -160,7 +160,7 @@ class _DeviceCallText(CallText):
         own = device_class_for(aval).__name__
         self.classes.append(own)
         self.add(
-            f"v{i} = memory_of({leaf}) if type({leaf}) is {own} and {leaf}._aval is a{i} "
+            f"v{i} = held_by({leaf}) if type({leaf}) is {own} and {leaf}._aval is a{i} "
             f"else memory_of_type({leaf}, a{i})",
             f"if v{i} is None or v{i}.device is not D: return MISS",
         )
@@ -172,13 +172,15 @@ class _DeviceCallText(CallText):
             if name is not None and issubclass(kind, DeviceArray)
         ]
         for i, _ in donated:
-            self.add(f"if not exclusive(v{i}): v{i} = v{i}.copy()")
+            # Only memory may be overwritten that belongs to the Array alone, and that no other library knows.
+            self.add(f"if getrefcount(v{i}) != SOLE_OWNER or v{i}.block.shared: v{i} = v{i}.copy()")
         self.objects["run"] = executable.placed(self.objects["D"]).run
         given = [self.object(c) for c in constants] + [f"v{i}" for i in range(len(self.leaves))]
         self.add(f"values = run([{', '.join(given)}])")
         for i, name in donated:
             leaf = self.leaves[i]
-            self.add(f"if type({leaf}) is {self.classes[i]}: consume({leaf}, {self.object(name)})")
+            taken = f"hold({leaf}, {self.object(name)}); {leaf}.__class__ = Donated"
+            self.add(f"if type({leaf}) is {self.classes[i]}: {taken}")
 
     def build(self, results: Results) -> None:
         for k, aval in enumerate(results.avals):
@@ -197,23 +199,3 @@ def _memory_of_type(leaf: Any, aval: Aval) -> Any:
         return None
     leaf._aval = aval  # the next call finds the same object
     return memory_of(leaf)
-
-
-def _exclusive(memory: Any) -> bool:
-    """Whether memory belongs to the Array alone from which a call has taken it."""
-    return getrefcount(memory) <= _SOLE and not memory.block.shared
-
-
-def _references(memory: Any) -> int:
-    return getrefcount(memory)
-
-
-def _sole() -> int:
-    """What `getrefcount` says in `_exclusive` of memory that an Array and a local variable of the caller hold."""
-    array = ArrayImpl.__new__(DeviceArray)
-    hold(array, object())
-    memory = memory_of(array)
-    return _references(memory)
-
-
-_SOLE = _sole()

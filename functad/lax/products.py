@@ -1,6 +1,7 @@
 """Products of arrays and convolutions, under JAX's names.
 
-Knows the primitives and how operands are taken; `precision` is accepted and has no effect, as all is exact.
+Knows the primitives and how operands are taken; `precision` is accepted and has no effect, as all is exact, but where
+`functad.default_matmul_precision` says otherwise for GPUs.
 
 Shapes:
     Leading axes of matrices are those of a stack; other axes are counted in the function's words.

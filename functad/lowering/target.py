@@ -12,17 +12,18 @@ import numpy as np
 
 from functad.ir import Aval, Eqn, Var
 from functad.lowering.memory.buffers import Buffer, new_buffer
-from functad.lowering.nests.affine import Affine
+from functad.lowering.nests.affine import Affine, loop
 from functad.lowering.nests.builder import NestBuilder
 from functad.lowering.nests.collapse import collapse, part
 from functad.lowering.nests.crossed import without_crossing
 from functad.lowering.nests.memory_order import put_in_memory_order
-from functad.lowering.nests.nest import PRE, Load, Nest, Store
+from functad.lowering.nests.nest import PRE, IndexLet, Let, Load, Nest, Store
 from functad.lowering.nests.split import split_reduction
 from functad.lowering.nests.updates import AtomicUpdates, SortedUpdates, owned_updates, shared_updates, sorted_updates
 from functad.lowering.python_functions import NumpyFunction
 from functad.lowering.steps import CallStep, ConvolutionStep, GemmStep, KernelStep, NestStep, SortStep, Step
 from functad.primitives.loops.convolution_geometry import Convolution
+from functad.primitives.loops.points import Points
 from functad.primitives.loops.sort_keys import RowSort, SortedRows, keys_of
 from functad.records import NamedTuple
 
@@ -181,6 +182,26 @@ class Target:
     def place_columns(self, dtype: Any) -> int:
         """How many columns products of places have on the target machine; 0 if there are none."""
         return self._writer.machine.place_columns(dtype)
+
+    def points(self, points: Points) -> None:
+        """A nest that computes an element of a buffer at each point."""
+        loops = {name: loop(name, size) for name, size in points.loops}
+        nest = Nest(
+            [s for index in loops.values() for s, _ in index.terms],
+            [False for index in loops.values() for _ in index.terms],
+            eqns=[self._eqn],
+        )
+
+        def place(steps: Mapping[str, int], start: int = 0) -> Affine:
+            return sum((loops[name] * step for name, step in steps.items()), Affine(start))
+
+        nest.statements += [Load(name, buffer, place(steps, at), PRE) for name, buffer, steps, at in points.loads]
+        nest.statements += [IndexLet(name, place(steps), PRE) for name, steps in points.indices]
+        nest.statements += [Let((name,), text, tuple(of), PRE, self._eqn) for name, text, of in points.values]
+        buffer, steps, value = points.result
+        nest.stores.append(Store(buffer, place(steps), value, PRE))
+        collapse(nest)
+        self._writer.steps.append(NestStep(f"{points.name}_{self._name}", nest, [self._eqn]))
 
     def copy(self, source: Buffer, target: Buffer) -> None:
         if source.size:

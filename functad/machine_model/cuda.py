@@ -7,9 +7,6 @@ CUDA_BLOCKS_OF_CORE = 32
 """blocks of a launch for each multiprocessor at most; each does more than one piece of work then. Compared on no GPU
 yet: twice as many as it runs at a time."""
 
-CUDA_TILE = 16
-"""rows and columns of a tile in shared memory. Compared on no GPU yet: 256 threads for each."""
-
 CUDA_SHARED_BYTES = 48 << 10
 """bytes of shared memory that every GPU gives a block of whatever kernel. Bound."""
 
@@ -25,7 +22,7 @@ CUDA_FEW_TERMS = 1 << 9
 """terms of results that lie side by side up to which a block shares them among as many threads as it can, each of which
 reads few neighbours. Compared on no GPU yet."""
 
-CUDA_ONE_STEP_BLOCKS = 1 << 12
+CUDA_ONE_STEP_BLOCKS = 1 << 13
 """blocks up to which there is a thread for each step of a nest, instead of a loop in each thread. Compared on no GPU
 yet."""
 
@@ -40,7 +37,19 @@ CUDA_DIRECT_OUTPUTS = 8
 """outputs of a convolution up to which it does. Chosen: sums and weights stay in registers."""
 
 CUDA_TILE_SIDES = ((8, 8), (8, 4), (4, 8), (4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (4, 1), (1, 1))
-"""places and outputs of a convolution of which a thread keeps the sums in registers: the choice. Chosen."""
+"""places and outputs of a convolution of which a thread keeps the sums in registers: the choice. Compared, on an H200
+(27 November 2026), for 64 features, 3 × 3 taps and 32 images of 56 × 56: 8 × 8 298 µs, 8 × 4 308, 4 × 4 459."""
+
+CUDA_JOINED_NESTS = 4
+"""nests after a convolution that its kernel takes in, at most. Chosen: each needs registers."""
+
+CUDA_WINDOW_GATHERED = 16
+"""elements of a window up to which each of them looks at all for the one that was selected. Chosen: they are in a
+cache, and what follows at each element is the same kernel."""
+
+CUDA_READ_AHEAD = 16
+"""elements of a convolution that a thread reads ahead, about, at most. Compared, on an H200 (27 November 2026): with 24
+302 µs instead of 298; and others need more than 128 registers then."""
 
 CUDA_TILE_MOVE = 12
 """instructions with which a thread finds an element of a convolution and puts it into shared memory. Chosen:
@@ -106,15 +115,22 @@ CUDA_SORTED_UPDATES = 1 << 12
 """updates of an array from which on they are sorted by the rows that they go to, where their order matters. Compared on
 no GPU yet: of fewer, threads that own parts of the array look at all in less time than a sort takes to begin."""
 
-CUDA_OWNED_BYTES = 6 << 10
+CUDA_OWNED_BYTES = 8 << 10
 """bytes of rows of a result that a block owns at most, where it looks for the updates that go there. Chosen: several
 copies of them, for groups of threads, fit into shared memory beside what was found."""
 
 CUDA_OWNED_LOOKS = 1 << 24
 """updates that all such blocks look at together, at most; they are sorted if there are more. Chosen: about 30 µs."""
 
-CUDA_OWNED_ITEMS = 8
-"""updates that a thread of such a block looks at, at a time. Chosen."""
+CUDA_OWNED_ITEMS = 56
+"""updates that a thread of such a block looks at before some are listed, at most. Bound: a bit for each in an
+integer."""
+
+CUDA_OWNED_BLOCKS = 3
+"""such blocks of a multiprocessor. Chosen: as many as it runs at a time by the registers that they need."""
+
+CUDA_OWNED_LISTED = 2048
+"""updates that such a block lists at a time, at most. Chosen: 8 KiB of shared memory."""
 
 CUDA_OWNED_THREADS = 2
 """times as many threads as usual that such a block has: there is one for each element of several rows. Chosen."""
@@ -148,23 +164,24 @@ CUDA_POOL_BYTES = 512
 CUDA_POOL_STEPS = 16
 """steps. Pieces are at most so many times a power of two: at most 1/8 of one is not used. Chosen."""
 
-CUDA_GRAPH_LAUNCHES = 2
-"""launches of a Program from which on they are started as one graph. Compared on no GPU yet."""
-
 CUDA_GRAPHS = 8
 """graphs that are kept of a Program, one for each set of addresses that it ran on. Chosen."""
 
-CUDA_CHANGES = 8
-"""launches of a graph that are given other addresses rather than that a graph is recorded for these, however few it
-has; of a graph with more, up to half. Chosen: each takes about a µs of the host."""
+CUDA_CHANGES = 4
+"""launches of a graph that are given other addresses without a look at other graphs, or for one more; of a graph with
+more than twice as many, up to half. Chosen: each takes two µs of the host, a look at a graph one."""
 
 CUDA_BRANCHES = True
-"""whether launches of a graph that have no memory in common wait for each other nevertheless, if False. Compared on no
-GPU yet."""
+"""whether launches of a graph that have no memory in common may run at one time. Compared, on an H200 (27 November
+2026): steps of W5-128, W2 and W3 took 33, 43 and 118 µs, and 41, 59 and 127 as chains."""
+
+CUDA_KEPT_ARENA = 1 << 20
+"""bytes. A Program keeps memory for so many of temporaries, rather than taking it anew in each call. Chosen: taking it
+takes two µs of the host, more than a kernel that small."""
 
 CUDA_SHARED_ARENA = 16 << 20
 """bytes of a Program's temporaries from which on they share memory, so that one waits for those that used it before.
-Chosen: a GPU has a thousand times as much, and caches of more."""
+Compared, on an H200 (27 November 2026): without sharing W3 took 0.96 of the time, W5-128 and W2 0.98 to 1."""
 
 CUDA_LANES = 4
 """products of a library that a graph has at one time at most, each with memory of its own to work in. Chosen."""
@@ -196,35 +213,70 @@ CUDA_PROFILE_TIME = 1000.0
 CUDA_PROFILE_STEPS = 4
 """times that a profile starts all kernels between two events beyond the first. Chosen."""
 
-CUDA_PRODUCT_TILES = ((8, 4, 2, 2), (4, 8, 4, 2), (4, 8, 4, 4), (4, 8, 8, 4), (8, 16, 8, 4))
+CUDA_PRODUCT_TILES = (
+    (8, 4, 2, 2),
+    (4, 8, 4, 2),
+    (4, 8, 4, 4),
+    (4, 8, 8, 4),
+    (4, 8, 4, 8),
+    (8, 16, 8, 4),
+    (8, 8, 8, 8),
+)
 """tiles of a matrix product that a block may compute: threads along rows and columns that share a tile, and results of
 each, which it keeps in registers. Chosen: tiles of 16 × 8 to 64 × 64 results, of a warp's threads or of a block's."""
 
 CUDA_CORE_PRODUCTS = 128
 """products of float32 that a multiprocessor adds in a clock. Bound: of all GPUs since 2020."""
 
-CUDA_CACHE_BYTES = 64
-"""bytes that a multiprocessor gets from the cache of all in a clock. Bound."""
+CUDA_CACHE_BYTES = 18.5
+"""bytes that a multiprocessor gets from the cache of all in a clock, where all of them load. Compared on an H200,
+27 November 2026: with the next three numbers, the rule of `product_tiles.clocks` is within 8 % of 80 kernels' times."""
 
-CUDA_SHARED_CLOCKS = 2
+CUDA_SHARED_CLOCKS = 3.5
 """clocks in which a thread of each warp gets its operand from shared memory, where it adds a product in one. Compared
-on no GPU yet."""
+on an H200, 27 November 2026."""
 
-CUDA_GATHER_CLOCKS = 4000
-"""clocks that one more kernel takes, which gathers what the parts of a product have come to. Compared on no GPU yet:
-2 µs."""
+CUDA_ROUND_CLOCKS = 550
+"""clocks that a block waits for the next terms of a product until they lie in shared memory. Compared on an H200,
+27 November 2026."""
+
+CUDA_RESULT_CLOCKS = 27
+"""clocks in which the threads of a block put a result each into shared memory, or go on from there. Compared on an
+H200, 27 November 2026."""
+
+CUDA_GATHER_CLOCKS = 2500
+"""clocks in which the last block of a tile of a product learns that all parts are there, and adds them up. Compared on
+an H200, 27 November 2026: less than the 2700 of another kernel."""
 
 CUDA_STAGED_WORDS = 48
 """words of 32 bits that a thread has asked for ahead. Bound: registers."""
 
 CUDA_MOST_PARTS = 32
-"""parts at most into which the terms of a product are cut, which other blocks sum. Compared on no GPU yet."""
+"""parts at most into which the terms of a product are cut, which other blocks sum. Bound."""
 
-CUDA_OWN_TERMS = 1 << 24
-"""products of numbers up to which functad's own kernel multiplies matrices, and not cuBLAS. Compared on no GPU yet."""
+CUDA_RESULTS_AT_ONCE = 4
+"""results of a product of which a thread loads all that follows needs before it goes on. Bound: registers, and text."""
+
+CUDA_LIBRARY_CLOCKS = 9000
+"""clocks that a product of cuBLAS takes beyond those of another kernel, however small. Compared on an H200,
+27 November 2026: it takes 4 to 9 µs, functad's own kernel from 1.7 µs on."""
+
+CUDA_LIBRARY_PRODUCTS = 77
+"""products of float32 that it adds in a clock, for each multiprocessor. Compared on an H200, 27 November 2026."""
+
+CUDA_NEXT_CLOCKS = 2500
+"""clocks of a kernel that follows a product of cuBLAS's, and is a part of functad's own. Compared on an H200,
+27 November 2026: 1.3 µs."""
 
 CUDA_SUMMED_PRODUCTS = 4
 """matrix products at most whose sum is one kernel. Bound: its text is as many times as long."""
+
+CUDA_JOINED_POINTS = 1 << 18
+"""points up to which reductions over the same loops are one kernel. Compared on no GPU yet: what takes longer than a
+launch gains nothing."""
+
+CUDA_JOINED_REDUCTIONS = 8
+"""results that are gathered at a time at most, where reductions are joined. Bound."""
 
 CUDA_WAITED_STEPS = 32
 """steps at most after which a product is computed later, with another one that adds to it. Bound."""

@@ -69,14 +69,14 @@ OWN_DIRECT_TILE_ROWS = 6
 that AVX-512 has. Compared, on Emerald Rapids: with 8 x 3 and 12 x 2 vectors it takes 1.03 to 1.06 of the time."""
 
 OWN_DIRECT_TILE_BYTES = 4 * facts.VECTOR_BYTES
-"""bytes of a row of such a tile, of which a row of the product has a multiple. Compared, on Emerald Rapids: where others
-are OpenBLAS's, it takes 0.95 to 1.08 of the time."""
+"""bytes of a row of such a tile. Rows of a product have a multiple of that: where what is left over is OpenBLAS's, it
+takes 0.95 to 1.08 of the time on Emerald Rapids. Derived."""
 
 OWN_DIRECT_HEIGHT = 4
-"""rows of a lower tile, at least: sums of fewer rows would wait for each other. Derived."""
+"""rows of a lower tile, at least: sums of fewer rows would wait for each other. Chosen, by the latency of a sum."""
 
 OWN_DIRECT_LEAST_ROWS = 8
-"""rows of a product in such tiles, at least: seven are no sum of such heights. Derived."""
+"""rows of a product in such tiles, at least: seven are no sum of such heights, but all from eight on are. Chosen."""
 
 OWN_DIRECT_ROWS = 16
 """rows of such a product whose left operand is not transposed, at least. Compared, on Emerald Rapids: with 8 rows it
@@ -86,12 +86,8 @@ OWN_DIRECT_DEPTH = 128
 """terms of such a product, at least. Compared, on Emerald Rapids: with 64 it takes 1.0 to 1.1 of OpenBLAS's time."""
 
 OWN_DIRECT_SLAB_BYTES = 2 * facts.SECOND_CACHE
-"""bytes of an operand, at most, whose rows are read again for the next tiles: of a larger one so many at a time, which
-stay in the second cache. Compared, on Emerald Rapids, whose second cache has 2 MB."""
-
-OWN_DIRECT_USES = 24
-"""rows of a product with so large a right operand, at least. Compared, on Emerald Rapids: with 16 it takes 0.9 to 1.1 of
-OpenBLAS's time, with 28 0.84 to 1.0."""
+"""bytes of the rows of an operand that are read at a time, and again for the next tiles. Of a larger right operand the
+next ones are fetched meanwhile. Derived."""
 
 OWN_DIRECT_COLUMNS = 256
 """columns of such a product, at most, that is faster than packed, however much there is to do. Compared, on Emerald

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from functad.editing.rewriting import View
 from functad.ir import Atom, Aval, Eqn, Literal
 from functad.optimize.broadcasts import repeats
 from functad.primitives.common import reshape_p, transpose_p
-from functad.primitives.joining import stack_p
 from functad.primitives.structure import iota_p, slice_p
 
 
@@ -29,18 +26,6 @@ def reshaped_twice(eqn: Eqn, view: View) -> Atom | Eqn | None:
     if operand.aval.shape == shape:
         return operand
     return eqn.replace(primitive=reshape_p, invars=[operand], params={"new_sizes": shape}) if inner else None
-
-
-def slice_of_stack(eqn: Eqn, view: View) -> Eqn | None:
-    """All of one of the arrays that were stacked: a step of an unrolled loop."""
-    stacked = view.definition(eqn.invars[0], stack_p)
-    if not stacked or not eqn.outvars[0].aval.size:
-        return None
-    axis, shape = stacked.params["axis"], eqn.outvars[0].aval.shape
-    part = stacked.invars[eqn.params["start_indices"][axis]]
-    if shape[axis] != 1 or part.aval.size != math.prod(shape):
-        return None
-    return eqn.replace(primitive=reshape_p, invars=[part], params={"new_sizes": shape})
 
 
 def element_of_range(eqn: Eqn, view: View) -> Eqn | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functad.control import scan_p
 from functad.editing.rewriting import Rule
-from functad.optimize import algebra, broadcasts, gathered_products, moves, pairs, products, scatters, spectra
+from functad.optimize import algebra, broadcasts, gathered_products, moves, pairs, products, scatters, spectra, stacks
 from functad.optimize.loops import products as loop_products
 from functad.optimize.loops import slices
 from functad.primitives.arithmetic import div_p, neg_p
@@ -16,6 +16,7 @@ from functad.primitives.contraction import dot_general_p
 from functad.primitives.dynamic_slicing import dynamic_slice_p
 from functad.primitives.fourier import fft_p
 from functad.primitives.gather_scatter import scatter_add_p
+from functad.primitives.joining import unstack_p
 from functad.primitives.logic import select_n_p
 from functad.primitives.structure import slice_p, squeeze_p
 
@@ -37,7 +38,9 @@ SCALAR_RULES = (
     Rule("the same value", None, algebra.same_value, "`stop_gradient`, no conversion, a sum of one give it"),
     Rule("transposed twice", (transpose_p,), moves.transposed_twice, _SAME_ELEMENTS),
     Rule("reshaped twice", (reshape_p, squeeze_p), moves.reshaped_twice, _SAME_ELEMENTS),
-    Rule("slice of stacked arrays", (slice_p,), moves.slice_of_stack, _SAME_ELEMENTS),
+    Rule("slice of stacked arrays", (slice_p,), stacks.slice_of_stack, _SAME_ELEMENTS),
+    Rule("stacked arrays apart", (unstack_p,), stacks.unstacked, _SAME_ELEMENTS),
+    Rule("each of stacked arrays", None, stacks.each_of_stack, "each element is of the same numbers"),
     Rule("element of a range", (slice_p,), moves.element_of_range, "a range has its places as elements"),
     Rule("slice at a known place", (dynamic_slice_p,), moves.slice_at_known_place, "the place is clamped alike"),
 )  # fmt: skip

@@ -82,6 +82,10 @@ EXAMPLES: dict[str, Example] = {
     "rule: transposed twice": Example(lambda m: lax.transpose(lax.transpose(m, (1, 0)), (1, 0)) * 2, (M,)),
     "rule: reshaped twice": Example(lambda m: lax.reshape(lax.reshape(m, (12,)), (4, 3)) * 2, (M,)),
     "rule: slice of stacked arrays": Example(lambda x, y: jnp.stack([x, y * 2])[1] + 1, (X, X)),
+    "rule: stacked arrays apart": Example(
+        lambda x, y: (lambda a, b: a * b + a)(*lax.unstack(jnp.stack([x, y * 2]))), (X, X)
+    ),
+    "rule: each of stacked arrays": Example(lambda x, y: lax.unstack(jnp.stack([y, jnp.sin(x)], 1) * 2.0, 1), (X, X)),
     "rule: reshape of a number": Example(lambda x: lax.reshape(jnp.full((3, 4), 3.0), (12,)) * x, (X,)),
     "rule: element of a range": Example(lambda x: jnp.arange(10)[3:4] * x, (X,)),
     "rule: slice at a known place": Example(lambda x: lax.dynamic_slice(x, (np.int32(2),), (3,)) + 1, (X,)),

@@ -281,4 +281,5 @@ _WITH_CONTEXT = {
     name
     for name in PROTOTYPES
     if name.startswith(("cuMem", "cuStream", "cuModule", "cuFunc", "cuLaunch", "cuEvent", "cuGraph", "cuCtxSync"))
+    and name not in ("cuGraphLaunch", "cuGraphExecKernelNodeSetParams")  # whose arguments know it
 }

@@ -7,23 +7,29 @@ convolutions, with other steps and dilations, so that this is their kernel, too.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+import re
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 
+from functad import machine_model
 from functad.backends.cuda.convolution_tiles import Sums, Tiling, best_tiling, is_direct, terms_of_part
 from functad.backends.cuda.emit import SHARED_TYPES, CudaKernel
+from functad.backends.cuda.epilogues import joined_with
 from functad.backends.cuda.mapping import LoopMapping, MappedLoop
+from functad.backends.cuda.product_kernels import COLUMN, ROW, Ending
 from functad.backends.cuda.scalars import HAS_ALIGNED_MEMORY
 from functad.backends.cuda.vectors import WIDTH
 from functad.dtypes import kind_of
-from functad.lowering.memory.buffers import new_buffer
+from functad.lowering.memory.buffers import Storage, new_buffer
 from functad.lowering.nests.affine import linear, loop
 from functad.lowering.nests.nest import POST, PRE, Accumulator, Load, Nest, Store
-from functad.lowering.steps import ConvolutionStep, NestStep, Step
+from functad.lowering.nests.printing import Parameter
+from functad.lowering.steps import ConvolutionStep, GemmStep, NestStep, Step
 from functad.primitives.loops.convolution_geometry import Convolution, ConvolutionAxis
 from functad.primitives.loops.kernel_text import KernelText, total, write_index
 from functad.primitives.loops.text import cast
 
+_WORD = re.compile(r"[A-Za-z_]\w*")
 _PADDED = WIDTH  # elements behind a row in shared memory: what lies in one column is in several banks
 
 
@@ -32,6 +38,40 @@ def sums_of(step: ConvolutionStep) -> Sums:
     conv = step.conv
     places, terms = conv.batch * conv.positions, conv.features * conv.taps
     return Sums(conv.groups, places, conv.outputs, terms, step.out.dtype.itemsize)
+
+
+@dataclass(eq=False)
+class JoinedConvolution(ConvolutionStep):
+    """A convolution, and the nests that are computed of its results; is_kept: whether somebody else reads these."""
+
+    nests: Sequence[NestStep] = ()
+    is_kept: bool = True
+
+
+def joined_convolutions(steps: Sequence[Step], touched: Mapping[Storage, int]) -> list[Step]:
+    """The steps in order, where convolutions take in the nests after them that are computed of each result.
+
+    touched: how many places of the whole Program use each piece of memory.
+    """
+    found: list[Step] = []
+    k = 0
+    while k < len(steps):
+        step = steps[k]
+        k += 1
+        if isinstance(step, ConvolutionStep) and step.parts == 1 and sums_of(step).results == step.out.size:
+            joined = joined_with([_as_product(step)], steps[k : k + machine_model.CUDA_JOINED_NESTS], touched)
+            k += len(joined.nests)
+            step = JoinedConvolution(
+                step.name, step.conv, step.lhs, step.rhs, step.out, step.eqns, 1, joined.nests, joined.is_kept
+            )
+        found.append(step)
+    return found
+
+
+def _as_product(step: ConvolutionStep) -> GemmStep:
+    """A product with the same operands, and a row of the same results: what follows at each of them is told of it."""
+    size = step.out.size
+    return GemmStep(step.name, step.lhs, step.rhs, step.out, 0, 0, 1, size, 1, 1, size, size)
 
 
 def in_parts(steps: Sequence[Step], threads: int) -> list[Step]:
@@ -56,30 +96,37 @@ def _parts_of(step: Step, threads: int) -> list[Step]:
     return [replace(step, out=partial, parts=parts), NestStep(f"sum_{step.name}", nest, step.eqns)]
 
 
-def emit_convolution(step: ConvolutionStep, threads: int) -> CudaKernel:
+def emit_convolution(step: ConvolutionStep, threads: int, vocabulary: Set[str] = frozenset()) -> CudaKernel:
     """The kernel `out[place, output] = Σ_term input(place, term) · weight(term, output)`, for each group.
 
     A place is an image and a position in it, a term a feature and a tap. Padding is multiplied, too, as a weight may be
-    infinite.
+    infinite. vocabulary: names that those of nests are kept apart from.
     """
     sums = sums_of(step)
+    nests, is_kept = (step.nests, step.is_kept) if isinstance(step, JoinedConvolution) else ((), True)
+    ending = Ending(_as_product(step), [nest.nest for nest in nests], is_kept, {*vocabulary, "lhs", "rhs"})
     if step.parts == 1 and is_direct(sums, threads):
-        return _direct(step)
+        return _direct(step, ending)
     tiling = best_tiling(sums, threads)
     if step.parts != tiling.parts:
         tiling = tiling._replace(parts=step.parts)
-    return emit_tiles(step, tiling)
+    return _Tiles(step, tiling, ending).kernel()
 
 
-def emit_tiles(step: ConvolutionStep, tiling: Tiling) -> CudaKernel:
-    """The kernel of a convolution by tiles: a block reads the next terms while it sums those in shared memory."""
-    return _Tiles(step, tiling).kernel()
+def _write_result(text: KernelText, ending: Ending, place: str, value: str) -> None:
+    """What becomes of the sum of a result that lies at a place."""
+    text.line(f"{ROW} = 0", f"{COLUMN} = {place}", f"value = {value}")
+    ending.lines(text, {*_WORD.findall(str(text))})
+
+
+def _parameters(step: ConvolutionStep, ending: Ending) -> tuple[Parameter, ...]:
+    return (("lhs", step.lhs, "r"), ("rhs", step.rhs, "r"), *ending.parameters)
 
 
 # --- without tiles ----------------------------------------------------------------------------------------
 
 
-def _direct(step: ConvolutionStep) -> CudaKernel:
+def _direct(step: ConvolutionStep, ending: Ending) -> CudaKernel:
     """Each thread sums all outputs of a place."""
     conv, text, t = step.conv, KernelText(), cast(step.out.dtype)
     places = conv.batch * conv.positions
@@ -93,24 +140,27 @@ def _direct(step: ConvolutionStep) -> CudaKernel:
         weight = [(name, step) for name, _, step in _weight_loops(conv)]
         text.line(f"weight = {total(('g', conv.rhs_steps[0]), *weight, conv.rhs_start)}")
         if any(not axis.inside for axis in conv.axes):
-            text.line(f"value = {t}(0)")
+            text.line(f"element = {t}(0)")
         tests, at = _input_place(text, conv)
         with text.block(*([f"if {' and '.join(tests)}:"] if tests else [])):
-            text.line(f"value = lhs[{at}]")
-        text.line(*[f"acc_{o} = {t}(acc_{o} + value * rhs[{total('weight', o * conv.rhs_steps[1])}])" for o in outputs])
+            text.line(f"element = lhs[{at}]")
+        text.line(
+            *[f"acc_{o} = {t}(acc_{o} + element * rhs[{total('weight', o * conv.rhs_steps[1])}])" for o in outputs]
+        )
         text.close(depth)
         text.line(f"result = {total(*_result_terms(conv, ''))}")
-        text.line(*[f"out[{total('result', o * conv.out_steps[2])}] = acc_{o}" for o in outputs])
+        for o in outputs:
+            _write_result(text, ending, total("result", o * conv.out_steps[2]), f"acc_{o}")
     mapping = LoopMapping(
         grid=(MappedLoop("g", conv.groups), MappedLoop("place", places)),
         serial=(MappedLoop("term", conv.features * conv.taps),),
     )
-    return CudaKernel(f"{text}\n", step.parameters, mapping)
+    return CudaKernel(f"{text}\n", _parameters(step, ending), mapping)
 
 
 def _input_place(text: KernelText, conv: Convolution) -> tuple[list[str], str]:
     """What must hold for the element of a place and a term to be one of the input's, and where it lies."""
-    where: list[tuple[str, int]] = list(zip(("n", "g", "c"), conv.lhs_steps, strict=True))
+    where: list[tuple[str, int]] = list(zip(("n", "g", "feature"), conv.lhs_steps, strict=True))
     tests: list[str] = []
     for a, axis in enumerate(conv.axes):
         text.line(f"j{a} = {total((f'i{a}', axis.stride), (f'k{a}', axis.dilation), -axis.low)}")
@@ -130,7 +180,8 @@ class _Tiles:
     places it keeps where they begin.
     """
 
-    def __init__(self, step: ConvolutionStep, tiling: Tiling) -> None:
+    def __init__(self, step: ConvolutionStep, tiling: Tiling, ending: Ending) -> None:
+        self.ending = ending
         self.step, self.conv, self.tiling = step, step.conv, tiling
         self.text, self.t = KernelText(), cast(step.out.dtype)
         self.places, self.terms = self.conv.batch * self.conv.positions, self.conv.features * self.conv.taps
@@ -169,7 +220,7 @@ class _Tiles:
             thread=(MappedLoop("slice", tiling.slices), MappedLoop("y", tiling.down), MappedLoop("x", tiling.across)),
             serial=(MappedLoop("term", self.part_terms),),
         )
-        return CudaKernel(f"{text}\n", self.step.parameters, mapping)
+        return CudaKernel(f"{text}\n", _parameters(self.step, self.ending), mapping)
 
     def _shared(self, name: str, elements: int) -> None:
         aligned = f", {WIDTH * self.step.out.dtype.itemsize}" if self.wide else ""
@@ -241,7 +292,7 @@ class _Tiles:
     def _input(self, own: str, term: str) -> tuple[list[str], str]:
         conv, text = self.conv, self.text
         tests = [f"is_{own}"] if self.places % self.tiling.places else []
-        where: list[str | tuple[str, int]] = [f"at_{own}", (f"c_{term}", conv.lhs_steps[2])]
+        where: list[str | tuple[str, int]] = [f"at_{own}", (f"feature_{term}", conv.lhs_steps[2])]
         for a, axis in enumerate(conv.axes):
             if axis.base == 1:
                 where.append((f"k{a}_{term}", axis.dilation * axis.lhs_step))
@@ -256,7 +307,7 @@ class _Tiles:
         conv = self.conv
         tests = [f"is_{own}"] if conv.outputs % self.tiling.outputs else []
         taps = [(f"k{a}_{term}", axis.rhs_step) for a, axis in enumerate(conv.axes)]
-        return tests, f"rhs[{total(f'at_{own}', (f'c_{term}', conv.rhs_steps[2]), *taps)}]"
+        return tests, f"rhs[{total(f'at_{own}', (f'feature_{term}', conv.rhs_steps[2]), *taps)}]"
 
     # --- sums --------------------------------------------------------------------------------------------
 
@@ -331,7 +382,7 @@ class _Tiles:
                 write_index(text, "place", _sizes(_place_loops(conv), "_here"))
                 part = [("q", self.step.out.size // tiling.parts)] if tiling.parts > 1 else []
                 where = total(*part, *_result_terms(conv, "_here"), ("o", conv.out_steps[2]))
-                text.line(f"out[{where}] = acc")
+                _write_result(text, self.ending, where, "acc")
 
     @property
     def _slice(self) -> int:
@@ -393,7 +444,7 @@ def _place_loops(conv: Convolution) -> _PlacedLoops:
 
 def _term_loops(conv: Convolution) -> _PlacedLoops:
     """The loops over terms, likewise."""
-    loops = [("c", conv.features, conv.lhs_steps[2])]
+    loops = [("feature", conv.features, conv.lhs_steps[2])]
     loops += [(f"k{a}", axis.window, axis.dilation * axis.lhs_step) for a, axis in enumerate(conv.axes)]
     return sorted(loops, key=lambda one: -one[2])
 
@@ -406,7 +457,7 @@ def _output_loops(conv: Convolution) -> _PlacedLoops:
 
 def _weight_loops(conv: Convolution) -> _PlacedLoops:
     """The same loops, with steps in the weights."""
-    steps = {"c": conv.rhs_steps[2], **{f"k{a}": axis.rhs_step for a, axis in enumerate(conv.axes)}}
+    steps = {"feature": conv.rhs_steps[2], **{f"k{a}": axis.rhs_step for a, axis in enumerate(conv.axes)}}
     return [(name, size, steps[name]) for name, size, _ in _term_loops(conv)]
 
 

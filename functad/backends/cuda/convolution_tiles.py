@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from functad import machine_model
+from functad.backends.cuda.vectors import WIDTH
 from functad.records import NamedTuple
 
 
@@ -100,11 +101,12 @@ def _tilings(sums: Sums, threads: int) -> Iterator[Tiling]:
             if slices > 1 and rows * columns > 16:
                 continue
             for depth in {max(8, slices), max(16, slices), max(32, slices), 4 * slices}:
-                elements = (rows * down + columns * across + 8) * depth
-                kept = rows * columns * threads + 8 * threads
+                elements = (rows * down + columns * across + 2 * WIDTH) * depth
+                near, far = sorted((rows * down, columns * across))
+                kept = slices * far * (near + WIDTH)
                 if (elements + kept) * sums.itemsize > machine_model.CUDA_SHARED_BYTES or depth % slices:
                     continue
-                if elements > 32 * threads and elements > 32 * 128:
+                if elements > machine_model.CUDA_READ_AHEAD * max(threads, 128):
                     continue  # what is read ahead stays in registers
                 tiling = Tiling(rows, columns, down, across, slices, depth)
                 yield tiling

@@ -129,7 +129,7 @@ FAILURES: dict[int, Failure] = {
     803: Failure("the driver library and the kernel module have different versions", "restart the machine"),
     804: Failure("the package cuda-compat does not suit this GPU", "remove it, or update the driver"),
 }  # fmt: skip
-_OUT_OF_MEMORY = 2
+_OUT_OF_MEMORY, _NO_CONTEXT = 2, 201
 
 
 def library() -> Any:
@@ -339,6 +339,16 @@ class CudaDriver:
         self.blas.prepare(stream)
         return self._captured(lambda: self.start_product(product, addresses, stream), stream)
 
+    @_in_context
+    def change_product(
+        self, ready: Any, node: int, product: LibraryProduct, addresses: Sequence[int], lane: int
+    ) -> int:
+        """Let a node of a graph be a product of other memories. Returns the driver's number of a failure, or 0."""
+        part = self.recorded_product(product, addresses, lane)
+        code = self.code("cuGraphExecChildGraphNodeSetParams", ready, node, part)
+        self.do("cuGraphDestroy", part)
+        return code
+
     @cached_property
     @_in_context
     def blas(self) -> cublas.Cublas | None:
@@ -397,12 +407,6 @@ class CudaDriver:
         return LaunchGraph(self._ready(text), text, nodes)
 
     @_in_context
-    def change(self, graph: LaunchGraph, starts: Sequence[Start], numbers: Sequence[int], bases: Sequence[int]) -> bool:
-        """Let the nodes of a graph that have these numbers have other memories; False if they cannot."""
-        ready, nodes = graph.ready, graph.nodes
-        return not any([starts[number].change(ready, nodes[number], bases) for number in numbers])
-
-    @_in_context
     def captured(self, action: Callable[[int], None], times: int) -> LaunchGraph:
         """A graph of what an action starts in the stream that it is given, so many times, one after the other."""
         self._destroy_forgotten()
@@ -439,15 +443,19 @@ class CudaDriver:
             self.do("cuGraphDestroy", graph.text)
 
     def replay(self, what: str, graph: LaunchGraph) -> None:
-        """Start a graph; what: as for `start_all`."""
+        """Start a graph; what: as for `start_all`. Its stream knows the context, whichever is that of this thread."""
         if what not in self._started:
             self._begin(what)
-        before = self.enter()
         code = self._launch_graph(graph.ready, self.stream)
-        if before != self._context:
-            self.leave(before)
         if code:
-            self.check(code, "cuGraphLaunch")
+            self._replay_in_context(graph, code)
+
+    @_in_context
+    def _replay_in_context(self, graph: LaunchGraph, code: int) -> None:
+        """For a driver that wants it all the same; what else was wrong is said."""
+        if code == _NO_CONTEXT:
+            code = self._launch_graph(graph.ready, self.stream)
+        self.check(code, "cuGraphLaunch")
 
     def forget(self, graph: LaunchGraph) -> None:
         """Destroy a graph, when the next one is recorded: this may be called from whichever thread, at any time."""
@@ -612,4 +620,8 @@ class CudaRun:
 
     def change(self, graph: LaunchGraph, numbers: Sequence[int], bases: Sequence[int]) -> bool:
         """Let the nodes of these numbers have other memories; False if that cannot be."""
-        return self._driver.change(graph, self._starts, numbers, bases)
+        ready, nodes, starts = graph.ready, graph.nodes, self._starts
+        for number in numbers:
+            if starts[number].change(ready, nodes[number], bases):
+                return False
+        return True

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from functad import machine_model
 from functad.backends.cuda.mapping import OWNER, Gathering, LoopMapping, MappedLoop, map_nest, rows_of_blocks
 from functad.backends.cuda.vectors import in_fours, in_groups
 from functad.dtypes import compute_dtype, is_narrow_float
@@ -26,7 +27,6 @@ from functad.lowering.nests.nest import (
     Carried,
     IndexLet,
     Let,
-    Load,
     Nest,
     Segments,
     Statement,
@@ -78,7 +78,27 @@ def emit(nest: Nest, threads: int) -> CudaKernel:
     block computes together goes through shared memory: a reduction by a tree, what is carried along by as many sums as
     the block has threads, at a time. Where blocks share a reduction, each leaves in memory what its part has come to.
     """
-    return _emitter(nest, map_nest(nest, threads), threads).kernel()
+    mapping = map_nest(nest, threads)
+    fours = in_fours(nest, mapping, threads)
+    if fours is None:
+        return CudaEmitter(nest, mapping, _values(nest)).kernel()
+    emitter = CudaEmitter(fours.nest, fours.mapping, fours.values)
+    return _with_rest(emitter, nest, fours.rest) if fours.rest else emitter.kernel()
+
+
+def _with_rest(emitter: CudaEmitter, nest: Nest, rest: int) -> CudaKernel:
+    """The kernel of a loop by four elements, with a thread for each of those that are left over."""
+    kernel, (four,), (step,) = emitter.kernel(), emitter.mapping.grid, nest.loops
+    lines = [f"{step.name} = {four.name} + {3 * four.extent}"]
+    lines += CudaEmitter(nest, LoopMapping(), {}).point(emitter.parameters).splitlines()
+    text = f"elif {four.name} < {four.extent + rest}:\n" + textwrap.indent("\n".join(lines), "    ") + "\n"
+    grid = (MappedLoop(four.name, four.extent + rest),)
+    return replace(kernel, body=kernel.body + text, mapping=replace(kernel.mapping, grid=grid))
+
+
+def _values(nest: Nest) -> dict[str, tuple[str, ...]]:
+    """What accumulators gather in a step."""
+    return {a.name: (a.value,) for a in nest.accumulators}
 
 
 def emit_rows(nests: Sequence[Nest], vocabulary: Set[str], threads: int) -> CudaKernel:
@@ -99,28 +119,33 @@ def emit_rows(nests: Sequence[Nest], vocabulary: Set[str], threads: int) -> Cuda
     taken = {*own_names}
     lines = ["thread = cuda.threadIdx.x", *lanes_of_threads(sharing)]
     tiles = -(-rows // sharing.side)
-    if sharing.side == 1:
-        lines.append(f"for row_here in range(cuda.blockIdx.x, {rows}, cuda.gridDim.x):")
-    else:
-        lines.append(f"for block in range(cuda.blockIdx.x, {tiles}, cuda.gridDim.x):")
-        lines.append(f"    row_here = {sharing.side} * block + own")
+    one_step = tiles <= machine_model.CUDA_ONE_STEP_BLOCKS
+    begin = "block = cuda.blockIdx.x" if one_step else f"for block in range(cuda.blockIdx.x, {tiles}, cuda.gridDim.x):"
+    place = f"{sharing.side} * block + own" if sharing.side > 1 else "block"
+    lines += [begin, f"{'' if one_step else '    '}row_here = {place}"]
     conditions = [f"row_here < {rows}"] if rows % sharing.side else []
     condition = " and ".join([*conditions, *sharing.conditions])
     inner: list[MappedLoop] = []
     for nest in nests:
         inside = tuple(MappedLoop(s.name, s.extent) for s in nest.loops[1:])
         mapping = LoopMapping(block=(MappedLoop(nest.loops[0].name, rows),), thread=inside)
-        emitter = _emitter(nest, mapping, sharing.lanes)
+        fours = in_fours(nest, mapping, sharing.lanes) if inside else None
+        if fours is None:
+            emitter = CudaEmitter(nest, mapping, _values(nest))
+        else:
+            emitter = CudaEmitter(fours.nest, fours.mapping, fours.values)
         inner += [loop for loop in emitter.mapping.thread if loop not in inner]
         own = [name for name, _, _ in (merged[storage] for storage in parameters(nest))]
         text = emitter.row(merged, str(sharing.lanes), condition)
         others = {*vocabulary, *taken, *(names - set(own))} - own_names
         text, _ = own_names_apart(text, own, others)
         taken |= set_in(text)
-        lines.append(text.rstrip("\n"))
+        lines.append((textwrap.dedent(text) if one_step else text).rstrip("\n"))
     block, thread = (MappedLoop("row_here", rows),), tuple(inner) or (MappedLoop("thread", 1),)
     return CudaKernel(
-        "\n".join(lines) + "\n", tuple(merged.values()), LoopMapping(block=block, thread=thread, gathering=sharing)
+        "\n".join(lines) + "\n",
+        tuple(merged.values()),
+        LoopMapping(block=block, thread=thread, gathering=sharing, one_step=one_step),
     )
 
 
@@ -134,31 +159,18 @@ def lanes_of_threads(sharing: Gathering) -> list[str]:
     return [f"lane = thread // {side}", f"own = thread % {side}"]
 
 
-def point_of(nest: Nest, given: Mapping[Storage, Parameter], known: Mapping[Storage, str]) -> str:
+def point_of(nest: Nest, given: Mapping[Storage, Parameter]) -> str:
     """The text of one point of a nest without reductions, where its loop variables are set.
 
-    given: what parameters are called. known: names of values that are read of some storages.
+    given: what parameters are called.
     """
-    statements: list[Statement] = [
-        Let((s.name,), known[s.buffer.storage], (known[s.buffer.storage],), PRE, None)
-        if isinstance(s, Load) and s.buffer.storage in known
-        else s
-        for s in nest.statements
-    ]
-    return CudaEmitter(replace(nest, statements=statements), LoopMapping(), {}).point(given)
+    return CudaEmitter(nest, LoopMapping(), {}).point(given)
 
 
 def set_in(text: str) -> set[str]:
     """The names that a text sets."""
     nodes = ast.walk(ast.parse(textwrap.dedent(text)))
     return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-
-
-def _emitter(nest: Nest, mapping: LoopMapping, threads: int) -> CudaEmitter:
-    """What prints a nest, by four elements where that pays."""
-    fours = in_fours(nest, mapping, threads)
-    values = {a.name: (a.value,) for a in nest.accumulators}
-    return CudaEmitter(nest, mapping, values) if fours is None else CudaEmitter(fours.nest, fours.mapping, fours.values)
 
 
 class CudaEmitter:
@@ -309,7 +321,7 @@ class CudaEmitter:
         if gathering.parts == 1:
             self._results(base, condition)
         else:
-            self._put_together(base, gathering, results, tiles, condition)
+            self._put_parts_together(base, gathering, results, tiles, condition)
         if not self.mapping.one_step:
             self._line(base, "cuda.syncthreads()")
 
@@ -341,7 +353,7 @@ class CudaEmitter:
         self._statements(POST, None, depth + 1)
         self._stores(POST, depth + 1)
 
-    def _put_together(self, at: int, gathering: Gathering, results: int, tiles: int, condition: str) -> None:
+    def _put_parts_together(self, at: int, gathering: Gathering, results: int, tiles: int, condition: str) -> None:
         """What each part has come to goes to memory; the last block of a result puts the parts together, in order."""
         lanes, parts, gathered = gathering.lanes, gathering.parts, self.nest.accumulators
         partial = {a.name: self._partial(a, (parts, results)) for a in gathered}
@@ -410,8 +422,11 @@ class CudaEmitter:
     def _innermost(self, depth: int) -> None:
         self._stores(PRE, depth)
         for a in self.nest.accumulators:
-            for value in self.values[a.name]:
-                self._line(depth, f"{a.name} = {combined(a, a.name, value)}")
+            values = list(self.values[a.name])
+            while len(values) > 1:  # by pairs, so that few wait for one another
+                pairs = [values[k : k + 2] for k in range(0, len(values), 2)]
+                values = [combined(a, *pair) if len(pair) == 2 else pair[0] for pair in pairs]
+            self._line(depth, f"{a.name} = {combined(a, a.name, values[0])}")
 
     def _tree(self, depth: int, lanes: str, distance: int = 1) -> None:
         """The partial results of all threads of each result into that of its first one, in shared memory.

@@ -146,16 +146,26 @@ class PlacedExecutable:
         self._bases = [base.number for base in self._stretch.bases] if self._stretch else []
         results = zip(outputs, self._executable.schedule.outputs) if self._stretch else ()
         self._results = [(places[s].memory.number, buffer.shape, buffer.dtype) for s, buffer in results]
+        # Launches of several calls come one after the other, where nothing of Python stands between those of one.
+        arena = self._executable.memory_plan.arena_bytes
+        self._kept = None
+        if self._stretch and 0 < arena <= machine_model.CUDA_KEPT_ARENA:
+            self._kept = self._device.pool.take_all([self._requests.pop()])[0]
 
     def run(self, args: Sequence[CallValue]) -> list[DeviceMemory]:
         """The results; arguments that lie in the host's memory are copied to the device."""
         blocks = self._blocks(args)
         stretch, device = self._stretch, self._device
-        if stretch is not None:
-            stretch.start(tuple([blocks[n].address for n in self._bases]))
-            results = [DeviceMemory(device, blocks[n], shape, dtype) for n, shape, dtype in self._results]
-        else:
+        if stretch is None:
             results = self._run_in_parts(blocks)
+        else:
+            stretch.start(tuple([blocks[n].address for n in self._bases]))
+            results = []
+            for n, shape, dtype in self._results:  # what DeviceMemory(...) does, without the call
+                memory = _new(DeviceMemory)
+                memory.device, memory.block, memory.shape, memory.dtype = device, blocks[n], shape, dtype
+                memory.kept = None
+                results.append(memory)
         for k in self._repeated:  # each has memory of its own
             results[k] = results[k].copy()
         return results
@@ -167,7 +177,10 @@ class PlacedExecutable:
             put, what = self._device.put, f"an argument of {self._name}"
             blocks = [(v if isinstance(v, DeviceMemory) else put(v, what)).block for v in args]
         blocks += self._constants
-        blocks += self._device.pool.take_all(self._requests)
+        if self._requests:
+            blocks += self._device.pool.take_all(self._requests)
+        if self._kept is not None:
+            blocks.append(self._kept)
         return blocks
 
     def _run_in_parts(self, blocks: Sequence[PoolBlock]) -> list[DeviceMemory]:
@@ -219,6 +232,9 @@ class PlacedExecutable:
         blocks = self._blocks([a.copy() if d and isinstance(a, DeviceMemory) else a for a, d in zip(args, donated)])
         bases = tuple([blocks[n].address for n in self._bases])
         return profile_of(self._device, stretch, bases)
+
+
+_new = object.__new__
 
 
 def _is_launch(instruction: Instruction) -> bool:

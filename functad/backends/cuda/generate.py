@@ -16,11 +16,18 @@ from functad.backends.cpu.kernels.emit_loop import emit_loop
 from functad.backends.cpu.kernels.small_loops import cost_of_steps, step_cost, touched_by
 from functad.backends.cpu.scalars.user_functions import array_view
 from functad.backends.cuda.carried import emit_parted
-from functad.backends.cuda.convolution import emit_convolution, in_parts
+from functad.backends.cuda.convolution import (
+    JoinedConvolution,
+    emit_convolution,
+    in_parts,
+    joined_convolutions,
+)
 from functad.backends.cuda.cublas import takes
 from functad.backends.cuda.emit import TICKETS, CudaKernel, emit, emit_rows
 from functad.backends.cuda.epilogues import JoinedProduct, joined_products
+from functad.backends.cuda.finishing import finished
 from functad.backends.cuda.owned_rows import emit_owned_rows
+from functad.backends.cuda.points import joined_points
 from functad.backends.cuda.product_kernels import emit_product, sizes_of
 from functad.backends.cuda.product_tiles import taken_by_library, tile_for
 from functad.backends.cuda.rows import joined_rows
@@ -38,6 +45,7 @@ from functad.lowering.schedule import Schedule
 from functad.lowering.steps import (
     CallStep,
     ControlStep,
+    ConvolutionStep,
     GemmStep,
     KernelStep,
     NestStep,
@@ -95,14 +103,19 @@ class _CudaWriter:
 
     def _instructions(self, steps: Sequence[Step]) -> list[Instruction | ControlPlan]:
         found: list[Instruction | ControlPlan] = []
-        parts = in_parts(steps, self.threads)
-        for part in joined_products(parts, self._touched, lambda product: not self._is_librarys(product)):
-            found += self._product(part) if isinstance(part, JoinedProduct) else self._others(part)
+        parts = in_parts(finished(steps, self._touched), self.threads)
+        for part in joined_products(parts, self._outside(steps), self._is_own):
+            found += [self._product(part)] if isinstance(part, JoinedProduct) else self._others(part)
         return found
+
+    def _outside(self, steps: Sequence[Step]) -> set[Storage]:
+        """The memory of some steps that others of the Program use, too."""
+        return {storage for storage, count in touched_by(steps).items() if count != self._touched[storage]}
 
     def _others(self, steps: Sequence[Step]) -> list[Instruction | ControlPlan]:
         """The calls of steps without matrix products."""
         found: list[Instruction | ControlPlan] = []
+        steps = joined_convolutions(joined_points(steps, self._touched), self._touched)
         for step in joined_rows(steps, self.threads):
             if isinstance(step, list):
                 found.append(self._rows(step))
@@ -138,36 +151,31 @@ class _CudaWriter:
             for name, kernel, flops, nbytes in emit_sort(step, self.threads)
         ]
 
-    def _is_librarys(self, step: GemmStep) -> bool:
-        """Whether a library computes a product, where it is found."""
-        return self.by_library and takes(step.a.dtype) and taken_by_library(sizes_of([step]))
+    def _is_own(self, step: GemmStep, followers: int) -> bool:
+        """Whether functad's own kernel computes a product, with so many steps that follow, if there is a library."""
+        if not self.by_library or not takes(step.a.dtype):
+            return True
+        return not taken_by_library(sizes_of([step]), self.threads, followers)
 
-    def _product(self, joined: JoinedProduct) -> list[Instruction]:
-        """The calls of a product with what it takes in: one, or two where its terms are cut into parts.
-
-        What a library computes has a kernel, too, for where there is none.
-        """
-        (step, *_), is_librarys = joined.products, self._is_librarys(joined.products[0])
-        tile = tile_for(sizes_of(joined.products), self.threads, not is_librarys and len(joined.products) == 1)
+    def _product(self, joined: JoinedProduct) -> Instruction:
+        """The call of a product with what it takes in. What a library computes has a kernel, too: there may be none."""
+        (step, *_) = joined.products
+        tile = tile_for(sizes_of(joined.products), self.threads, joined.is_own and len(joined.products) == 1)
         nests = [nest.nest for nest in joined.nests]
-        kernels = emit_product(joined.products, tile, nests, joined.is_kept, {*INTRINSICS, *NUMBA_NAMES, *_OF_FILES})
+        kernel = emit_product(joined.products, tile, nests, joined.is_kept, {*INTRINSICS, *NUMBA_NAMES, *_OF_FILES})
         works = [work_of(nest) for nest in nests]
         terms = sum(product.k for product in joined.products)
         flops = 2.0 * step.batch * step.m * step.n * terms + sum(w.flops for w in works)
         elements = step.batch * ((step.m + step.n) * terms + step.m * step.n)
         nbytes = step.a.dtype.itemsize * elements + sum(w.bytes for w in works)
-        if is_librarys:
-            return [self._call_of(kernels[0], step, flops, nbytes)]
+        if not joined.is_own:
+            return self._call_of(kernel, step, flops, nbytes)
         of_all = [*(product.eqns for product in joined.products), *(nest.eqns for nest in joined.nests)]
         eqns = list(dict.fromkeys(eqn for own in of_all for eqn in own))
-        names = [f"{step.name}_parts", step.name] if len(kernels) > 1 else [step.name]
-        names[-1] = "_".join([names[-1], *(nest.name for nest in joined.nests[-1:])])
-        found = []
-        for name, kernel, share in zip(names, kernels, (1.0, 0.0)):
-            work = kernel.mapping.work
-            one = KernelStep(name, kernel.body, kernel.parameters, work, share * flops, share * nbytes, False, (), eqns)
-            found.append(self._call_of(kernel, one, share * flops, share * nbytes))
-        return found
+        name = "_".join([step.name, *(nest.name for nest in joined.nests[-1:])])
+        work = kernel.mapping.work
+        one = KernelStep(name, kernel.body, kernel.parameters, work, flops, nbytes, False, (), eqns)
+        return self._call_of(kernel, one, flops, nbytes)
 
     def _rows(self, steps: Sequence[NestStep]) -> Instruction:
         """Nests over the same rows as one kernel."""
@@ -201,10 +209,19 @@ class _CudaWriter:
             nbytes = float(sum(b.nbytes for _, b, _ in step.parameters))
             return Instruction(step.name, step.parameters, 1, {}, 0.0, 0.0, nbytes, step)
         if isinstance(step, KernelStep):
-            return self._call_of(emit_text(step), step, step.flops, step.bytes, step.offsets)
+            return self._call_of(emit_text(step, self.threads), step, step.flops, step.bytes, step.offsets)
         assert not isinstance(step, NestStep | SortStep | GemmStep)
-        nbytes = float(sum(b.nbytes for _, b, _ in step.parameters))
-        return self._call_of(emit_convolution(step, self.threads), step, float(step.conv.flops), nbytes)
+        return self._convolution(step)
+
+    def _convolution(self, step: ConvolutionStep) -> Instruction:
+        """The call of a convolution with what it takes in."""
+        kernel = emit_convolution(step, self.threads, {*INTRINSICS, *NUMBA_NAMES, *_OF_FILES})
+        flops, nbytes = float(step.conv.flops), float(sum(b.nbytes for _, b, _ in kernel.parameters))
+        if isinstance(step, JoinedConvolution) and step.nests:
+            eqns = list(dict.fromkeys([*step.eqns, *(eqn for nest in step.nests for eqn in nest.eqns)]))
+            flops += sum(work_of(nest.nest).flops for nest in step.nests)
+            step = replace(step, name=f"{step.name}_{step.nests[-1].name}", eqns=eqns)
+        return self._call_of(kernel, step, flops, nbytes)
 
     def _call_of(
         self, kernel: CudaKernel, step: PlainStep, flops: float, nbytes: float, offsets: tuple[int, ...] = ()

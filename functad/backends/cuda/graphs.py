@@ -37,7 +37,7 @@ class LaunchGraph(NamedTuple):
 
 
 class GraphDriver(Protocol):
-    """What starts ask of a driver. `code`, `launch_kernel` and `change_kernel` give its number of a failure, or 0."""
+    """What starts ask of a driver. What is no part of `do` and `got` gives the driver's number of a failure, or 0."""
 
     stream: int
     launch_kernel: Callable[..., int]
@@ -49,6 +49,9 @@ class GraphDriver(Protocol):
     def got(self, kind: Any, name: str, *arguments: Any) -> Any: ...
     def start_product(self, product: LibraryProduct, addresses: Sequence[int], stream: int) -> None: ...
     def recorded_product(self, product: LibraryProduct, addresses: Sequence[int], lane: int) -> int: ...
+    def change_product(
+        self, ready: Any, node: int, product: LibraryProduct, addresses: Sequence[int], lane: int
+    ) -> int: ...
 
 
 class KernelStart:
@@ -88,7 +91,7 @@ class KernelStart:
     def change(self, ready: Any, node: int, bases: Sequence[int]) -> int:
         """Let a node of a graph have memories that lie elsewhere. Returns the driver's number of a failure, or 0."""
         self._packed.place(bases)
-        return self._driver.change_kernel(ready, node, self._told)
+        return self._driver.change_kernel(ready, node, self._told)  # which names the context
 
 
 class ProductStart:
@@ -114,10 +117,7 @@ class ProductStart:
         return int(node.value)
 
     def change(self, ready: Any, node: int, bases: Sequence[int]) -> int:
-        part = self._driver.recorded_product(self._product, self._addresses(bases), self._node.lane)
-        code = self._driver.code("cuGraphExecChildGraphNodeSetParams", ready, node, part)
-        self._driver.do("cuGraphDestroy", part)
-        return code
+        return self._driver.change_product(ready, node, self._product, self._addresses(bases), self._node.lane)
 
 
 Start = KernelStart | ProductStart

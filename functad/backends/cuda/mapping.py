@@ -179,9 +179,13 @@ def fits_one_step(loops: Sequence[MappedLoop], threads: int) -> bool:
     return math.prod(loop.extent for loop in loops) <= most * threads
 
 
-def map_range(extent: int, serial: Sequence[MappedLoop] = ()) -> LoopMapping:
-    """The mapping of a kernel whose text has a range of its own, whose steps any threads may share."""
-    return LoopMapping(grid=(MappedLoop("step", extent),), serial=tuple(serial))
+def map_range(extent: int, threads: int = 0) -> LoopMapping:
+    """The mapping of a kernel whose text has a range of its own, whose steps any threads may share.
+
+    threads: of a block, of a kernel in which no thread does two steps if there may be one for each.
+    """
+    grid = (MappedLoop("step", extent),)
+    return LoopMapping(grid=grid, one_step=bool(threads) and extent > 0 and fits_one_step(grid, threads))
 
 
 def in_any_order(nest: Nest) -> bool:

@@ -17,9 +17,8 @@ from functad.lowering.nests.reductions import at_point
 from functad.lowering.nests.updates import needed_for, neutral
 from functad.primitives.loops.text import combined as put_to
 
-_OWN_NAMES = (
-    "thread group k part low first count n e at total reach more found sums counts stop last here item i rows".split()
-)
+_OWN_NAMES = """thread group k part low first count n e at total reach more found sums counts stop last here item i mask
+    rest base n_here""".split()
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -40,8 +39,12 @@ class _OwnedRowsEmitter(CudaEmitter):
         self.taken = taken | {*nest.constants, *_OWN_NAMES, owned.update.name}
         self.owned, self.update, self.dtype = owned, update, update.buffer.dtype
         self.threads = threads * machine_model.CUDA_OWNED_THREADS
-        self.items = machine_model.CUDA_OWNED_ITEMS
         self.count = nest.loops[0].extent
+        most = min(machine_model.CUDA_OWNED_ITEMS, -(-self.count // self.threads))
+        self.at_once = min(machine_model.CUDA_UPDATES_AT_ONCE, most)
+        self.items = -(-most // self.at_once) * self.at_once
+        self.looks = self.items * self.threads
+        self.listed = min(machine_model.CUDA_OWNED_LISTED, self.looks)
         self.rows, self.groups = self._shares()
         blocks = -(-owned.end // self.rows)
         mapping = LoopMapping(
@@ -55,8 +58,10 @@ class _OwnedRowsEmitter(CudaEmitter):
     def _shares(self) -> tuple[int, int]:
         """How many rows a block owns, and of how many copies of them."""
         length, most = self.owned.length, max(machine_model.CUDA_OWNED_BYTES // self.dtype.itemsize, self.owned.length)
-        rows = max(1, min(most // length, -(-self.owned.end // (4 * machine_model.CUDA_CORES))))
-        room = (machine_model.CUDA_SHARED_BYTES - 4 * self.threads * (2 * self.items + 1)) // self.dtype.itemsize
+        rows = max(
+            1, min(most // length, -(-self.owned.end // (machine_model.CUDA_OWNED_BLOCKS * machine_model.CUDA_CORES)))
+        )
+        room = (machine_model.CUDA_SHARED_BYTES - 4 * (self.threads + self.listed)) // self.dtype.itemsize
         return rows, max(1, min(self.threads // length, room // (rows * length)))
 
     def kernel(self) -> CudaKernel:
@@ -64,73 +69,98 @@ class _OwnedRowsEmitter(CudaEmitter):
         self.size = self.rows * self.owned.length
         self._constants()
         self._line(0, f"sums = cuda.shared.array({self.groups * self.size}, {kind})")
-        self._line(0, f"found = cuda.shared.array({self.items * self.threads}, int32)")
-        self._line(0, f"rows = cuda.shared.array({self.items * self.threads}, int32)")
+        self._line(0, f"found = cuda.shared.array({self.listed}, int32)")
         self._line(0, f"counts = cuda.shared.array({self.threads}, int32)", "thread = cuda.threadIdx.x")
         self._line(0, f"for part in range(cuda.blockIdx.x, {self.blocks}, cuda.gridDim.x):")
-        self._line(1, f"low = {self.rows} * part")
+        self._line(1, f"low = {self.rows} * part", f"stop = min(low + {self.rows}, {self.owned.end})")
         self._line(1, f"for e in range(thread, {self.groups * self.size}, {self.threads}):")
         self._line(2, f"sums[e] = {neutral(self.update.kind, self.dtype)}")
-        self._line(1, f"for first in range(0, {self.count}, {self.items * self.threads}):")
-        self._find()
-        self._put_together()
-        self._write()
+        self._line(1, f"for first in range(0, {self.count}, {self.looks}):")
+        self._look()
+        self._line(2, f"total = i64(counts[{self.threads - 1}])")
+        self._line(2, f"for base in range(0, total, {self.listed}):")
+        self._list_updates()
+        self._put_to_rows()
+        self._write_rows()
         parameters = tuple(self.parameters.values())
         return CudaKernel("\n".join(self.lines) + "\n", parameters, self.mapping, self.threads)
 
-    def _find(self) -> None:
-        """List the updates of the block's rows: those of one thread after those of another."""
-        keys, (row, end) = needed_for(self.nest.statements, {self.owned.row}), (self.owned.row, self.owned.end)
-        number, names = self._copy(keys)
-        self._line(2, f"stop = min(low + {self.rows}, {end})", "n = 0", f"for item in range({self.items}):")
-        self._line(3, f"i = item * {self.threads} + thread", f"{number} = first + i", "here = -1")
-        self._line(3, f"if {number} < {self.count}:")
-        for s in keys:
-            self._line(4, self._text(self._at(s, number, names)))
-        self._line(4, f"if {names[row]} >= low and {names[row]} < stop:")
-        self._line(5, f"here = {names[row]} - low", "n = n + 1")
-        self._line(3, "rows[i] = here")
-        self._line(2, "counts[thread] = n", "cuda.syncthreads()", "reach = 1", f"while reach < {self.threads}:")
+    def _look(self) -> None:
+        """A thread finds out which of its updates, a bit for each, are of the block's rows, and how many come before.
+
+        It reads several before it looks at one.
+        """
+        keys = needed_for(self.nest.statements, {self.owned.row})
+        self._line(2, "mask = i64(0)", "n = 0", f"for item in range(0, {self.items}, {self.at_once}):")
+        tests = []
+        for k in range(self.at_once):
+            number, names = self._copied_names(keys)
+            place = f"first + (item + {k}) * {self.threads} + thread"
+            self._line(3, f"{number} = min({place}, {self.count - 1})")
+            for s in keys:
+                self._line(3, self._text(self._at_update(s, number, names)))
+            row = names[self.owned.row]
+            tests.append((k, f"{row} >= low and {row} < stop and {place} < {self.count}"))
+        for k, test in tests:
+            self._line(3, f"if {test}:")
+            self._line(4, f"mask = mask | (i64(1) << (item + {k}))", "n = n + 1")
+        self._line(
+            2,
+            "cuda.syncthreads()",
+            "counts[thread] = n",
+            "cuda.syncthreads()",
+            "reach = 1",
+            f"while reach < {self.threads}:",
+        )
         self._line(3, "more = 0", "if thread >= reach:", "    more = i64(counts[thread - reach])")
         self._line(3, "cuda.syncthreads()", "counts[thread] = counts[thread] + more", "cuda.syncthreads()")
         self._line(3, "reach = 2 * reach")
-        self._line(2, "at = counts[thread] - n", f"for item in range({self.items}):")
-        self._line(3, f"i = item * {self.threads} + thread", "here = i64(rows[i])", "if here >= 0:")
-        self._line(4, f"found[at] = here * {self.items * self.threads} + i", "at = at + 1")
-        self._line(2, "cuda.syncthreads()")
 
-    def _put_together(self) -> None:
+    def _list_updates(self) -> None:
+        """As many as there is room for, those of one thread after those of another."""
+        keys = needed_for(self.nest.statements, {self.owned.row})
+        number, names = self._copied_names(keys)
+        self._line(3, "at = counts[thread] - n - base", "rest = mask", "i = i64(thread)", "while rest != 0:")
+        self._line(4, "if rest & 1 != 0:")
+        self._line(5, f"if at >= 0 and at < {self.listed}:")
+        self._line(6, f"{number} = first + i")
+        for s in keys:
+            self._line(6, self._text(self._at_update(s, number, names)))
+        self._line(6, f"found[at] = ({names[self.owned.row]} - low) * {self.looks} + i")
+        self._line(5, "at = at + 1")
+        self._line(4, "rest = rest >> 1", f"i = i + {self.threads}")
+        self._line(3, "cuda.syncthreads()")
+
+    def _put_to_rows(self) -> None:
         """Each group puts its share of the list to its copy of the rows: the elements of several at a time."""
-        length, others, at_once = self.owned.length, self.nest.loops[1:], machine_model.CUDA_UPDATES_AT_ONCE
+        length, others = self.owned.length, self.nest.loops[1:]
         values = needed_for(self.nest.statements, {*_WORD.findall(self.update.value)})
-        self._line(2, f"group = thread // {length}", f"total = counts[{self.threads - 1}]")
-        self._line(2, f"last = (group + 1) * total // {self.groups}")
-        self._line(2, f"if group < {self.groups}:" if self.groups * length < self.threads else "if total > 0:")
-        self._line(3, f"for e in range(group * total // {self.groups}, last, {at_once}):")
+        self._line(3, f"group = thread // {length}", f"n_here = min(total - base, {self.listed})")
+        self._line(3, f"last = (group + 1) * n_here // {self.groups}", f"if group < {self.groups}:")
+        self._line(4, f"for e in range(group * n_here // {self.groups}, last, {self.at_once}):")
         if length > self.threads:
-            self._line(4, f"for k in range(thread, {length}, {self.threads}):")
+            self._line(5, f"for k in range(thread, {length}, {self.threads}):")
         else:
-            self._line(4, f"k = thread % {length}")
-        depth = 5 if length > self.threads else 4
+            self._line(5, f"k = thread % {length}")
+        depth = 6 if length > self.threads else 5
         if others:
             self._places(depth, "k", others) if len(others) > 1 else self._line(depth, f"{others[0].name} = k")
         puts: list[tuple[int, str, str]] = []
-        for item in range(at_once):
-            number, names = self._copy(values)
+        for item in range(self.at_once):
+            number, names = self._copied_names(values)
             here = fresh("here", self.taken)
-            self._line(depth, f"{here} = found[min(e + {item}, last - 1)]")
-            self._line(depth, f"{number} = first + {here} % {self.items * self.threads}")
+            self._line(depth, f"{here} = i64(found[min(e + {item}, last - 1)])")
+            self._line(depth, f"{number} = first + {here} % {self.looks}")
             for s in values:
-                self._line(depth, self._text(self._at(s, number, names)))
+                self._line(depth, self._text(self._at_update(s, number, names)))
             puts.append((item, here, _renamed(self.update.value, names)))
         for item, here, value in puts:
-            place = f"(group * {self.rows} + {here} // {self.items * self.threads}) * {length} + k"
             self._line(depth, f"if e + {item} < last:")
-            self._line(depth + 1, f"at = {place}")
+            self._line(depth + 1, f"at = (group * {self.rows} + {here} // {self.looks}) * {length} + k")
             self._line(depth + 1, f"sums[at] = {put_to(self.update.kind, self.dtype, 'sums[at]', value)}")
-        self._line(2, "cuda.syncthreads()")
+        self._line(3, "cuda.syncthreads()")
 
-    def _write(self) -> None:
+    def _write_rows(self) -> None:
         """The copies together, and to what lies in the result."""
         element = f"{self.parameters[self.update.buffer.storage][0]}[{self.owned.length} * low + e]"
         kind = self.update.kind
@@ -145,12 +175,12 @@ class _OwnedRowsEmitter(CudaEmitter):
 
     # --- copies of statements ----------------------------------------------------------------------------
 
-    def _copy(self, statements: list[Statement]) -> tuple[str, dict[str, str]]:
+    def _copied_names(self, statements: list[Statement]) -> tuple[str, dict[str, str]]:
         """A name for the number of one more update, and for all that is computed of it."""
         names = {name: fresh(name, self.taken) for s in statements for name in names_of(s)}
         return fresh(self.owned.update.name, self.taken), names
 
-    def _at(self, s: Statement, number: str, names: dict[str, str]) -> Statement:
+    def _at_update(self, s: Statement, number: str, names: dict[str, str]) -> Statement:
         return at_point(s, {self.owned.update: data(number, 0, self.count - 1)}, names)
 
 

@@ -31,7 +31,7 @@ def joined_rows(steps: Sequence[Step], threads: int) -> list[Step | list[NestSte
     k = 0
     while k < len(steps):
         reduction = ahead[k]
-        group = _Group(threads)
+        group = _RowGroup(threads)
         if reduction is not None:
             group.extend(steps[k:], reduction - k)
         found += [group.steps, *group.behind] if len(group.steps) > 1 else [steps[k]]
@@ -62,7 +62,7 @@ def _reduces_rows(nest: Nest) -> bool:
     return (short or rows >= machine_model.CUDA_FEWEST_ROWS) and in_any_order(nest)
 
 
-class _Group:
+class _RowGroup:
     """Steps that are one kernel, cut into rows, and what follows once they have done all rows."""
 
     def __init__(self, threads: int) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -131,7 +130,8 @@ class Stretch:
     ) -> None:
         self._device = device
         self._name = name
-        self._graphs: OrderedDict[tuple[int, ...], Any] = OrderedDict()
+        self._graphs: dict[tuple[int, ...], Any] = {}  # by the addresses of bases
+        self._latest: tuple[int, ...] = ()
         tape = StretchWalker(layout, launch_of)
         tape.run(items)
         self.is_row = all(isinstance(item, Instruction) for item in items)
@@ -142,8 +142,9 @@ class Stretch:
         self.moves = [(s, place) for s, place in tape.places.items() if _is_moved(s, place, layout)]
         self.prepared = device.driver.prepare(name, self.nodes)
         self._users: dict[tuple[int, ...], list[int]] = {}  # of bases, by their numbers
-        self._missed: OrderedDict[tuple[int, ...], None] = OrderedDict()
+        self._missed: dict[tuple[int, ...], None] = {}  # for which there was no graph
         self._lock = threading.Lock()  # the arguments of launches have one place
+        self._replay = device.driver.replay
 
     def __del__(self) -> None:
         for graph in self._graphs.values():
@@ -159,8 +160,8 @@ class Stretch:
                     self.prepared.start(bases)
                     return
                 self._graphs[bases] = graph
-            self._graphs.move_to_end(bases)
-            self._device.driver.replay(self._name, graph)
+            self._latest = bases
+            self._replay(self._name, graph)
 
     def changed_in_place(self, number: int, bases: Sequence[int]) -> list[tuple[int, Buffer]]:
         """What a launch both reads and writes to: where it lies in a call, and what it is."""
@@ -170,14 +171,13 @@ class Stretch:
         return [(node.begin(slots[buffer.storage.memory], bases), buffer) for buffer in changed]
 
     def _graph_for(self, bases: tuple[int, ...]) -> Any:
-        """A graph for bases that have none; None where launches had better be started one by one."""
-        if len(self.nodes) < machine_model.CUDA_GRAPH_LAUNCHES:
-            return None
-        comes_again, is_first = bases in self._missed, not self._missed
-        self._missed[bases] = None
-        self._missed.move_to_end(bases)
-        if len(self._missed) > machine_model.CUDA_GRAPHS:
-            self._missed.popitem(last=False)
+        """A graph for bases that have none; None at the first call, which may be the only one."""
+        missed = self._missed
+        comes_again, is_first = bases in missed, not missed
+        if not comes_again:
+            missed[bases] = None
+            if len(missed) > machine_model.CUDA_GRAPHS:
+                del missed[next(iter(missed))]
         if is_first:
             return None
         if self._graphs and not comes_again:
@@ -185,19 +185,21 @@ class Stretch:
             if found is not None:
                 return found
         if len(self._graphs) >= machine_model.CUDA_GRAPHS:
-            self._device.driver.forget(self._graphs.popitem(last=False)[1])
+            self._device.driver.forget(self._graphs.pop(next(iter(self._graphs))))  # the oldest
         return self.prepared.record(bases)
 
     def _changed(self, bases: tuple[int, ...]) -> Any:
-        """The graph that needs the fewest changes, with these; None if all need so many that one more is better."""
-        users = {known: self._users_of_changed(known, bases) for known in self._graphs}
-        nearest = min(users, key=lambda known: len(users[known]))
-        count = len(users[nearest])
-        many = count > machine_model.CUDA_CHANGES and 2 * count > len(self.nodes)
-        if many and len(self._graphs) < machine_model.CUDA_GRAPHS:
-            return None
+        """The latest graph, or that which needs the fewest changes, with these; None if one more had better be made."""
+        nearest = self._latest
+        users = self._users_of_changed(nearest, bases)
+        if len(users) > machine_model.CUDA_CHANGES:
+            nearest = min(self._graphs, key=lambda known: len(self._users_of_changed(known, bases)))
+            users = self._users_of_changed(nearest, bases)
+            if len(users) > max(machine_model.CUDA_CHANGES, len(self.nodes) // 2):
+                if len(self._graphs) < machine_model.CUDA_GRAPHS:
+                    return None
         graph = self._graphs.pop(nearest)
-        if self.prepared.change(graph, users[nearest], bases):
+        if self.prepared.change(graph, users, bases):
             return graph
         self._device.driver.forget(graph)
         return None

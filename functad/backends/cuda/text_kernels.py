@@ -21,19 +21,21 @@ _RANGE = "range(start, stop)"
 _BOUND = re.compile(r"\b(?:start|stop)\b")
 
 
-def emit_text(step: KernelStep) -> CudaKernel:
-    """The kernel of a step with a text of its own, for a grid of any size.
+def emit_text(step: KernelStep, threads: int) -> CudaKernel:
+    """The kernel of a step with a text of its own, for blocks of `threads`.
 
-    Any threads may run any piece of the text's range, so here each thread runs every so many-th step of it.
+    Any threads may run any piece of the text's range, so here each thread runs one step of it, or every so many-th.
     """
+    mapping = map_range(step.n, threads)
+    every = step.n if mapping.one_step else "cuda.gridsize(1)"
     body = in_vocabulary(textwrap.dedent(step.body).strip("\n"), step.parameters)
     if _RANGE in body and not _BOUND.search(body.replace(_RANGE, "")):
-        body = body.replace(_RANGE, f"range(cuda.grid(1), {step.n}, cuda.gridsize(1))")
+        body = body.replace(_RANGE, f"range(cuda.grid(1), {step.n}, {every})")
     else:
-        head = f"for start in range(cuda.grid(1), {step.n}, cuda.gridsize(1)):\n"
+        head = f"for start in range(cuda.grid(1), {step.n}, {every}):\n"
         head += "    stop = start + 1\n" if _BOUND.search(body) else ""
         body = head + textwrap.indent(body, "    ")
-    return CudaKernel(body + "\n", step.parameters, map_range(step.n))
+    return CudaKernel(body + "\n", step.parameters, mapping)
 
 
 def in_vocabulary(body: str, given: Sequence[Parameter]) -> str:

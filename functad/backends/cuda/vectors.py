@@ -26,12 +26,13 @@ PLAIN_MEMORY = ("input", "output", "const", "arena")  # that no pointer moves ov
 class Fours:
     """A nest whose last loop goes on by four elements, and how its loops are mapped then.
 
-    values: of each accumulator what it gathers in a step.
+    values: of each accumulator what it gathers in a step. rest: steps that are left over, of the only loop.
     """
 
     nest: Nest
     mapping: LoopMapping
     values: dict[str, tuple[str, ...]]
+    rest: int
 
 
 def in_fours(nest: Nest, mapping: LoopMapping, threads: int) -> Fours | None:
@@ -76,7 +77,7 @@ def in_fours(nest: Nest, mapping: LoopMapping, threads: int) -> Fours | None:
     )
     if not any(len(group) > 1 for group in (*in_groups(stores), *in_groups(statements))):
         return None
-    return Fours(made, _mapped(made, mapping, last.name, threads), values)
+    return Fours(made, _mapped(made, mapping, last.name, threads), values, last.extent % WIDTH)
 
 
 def _name_apart(name: str, names: Sequence[dict[str, str]], taken: set[str]) -> None:
@@ -87,7 +88,9 @@ def _name_apart(name: str, names: Sequence[dict[str, str]], taken: set[str]) -> 
 
 def _is_worth_it(nest: Nest, mapping: LoopMapping, threads: int) -> bool:
     last, reduced = nest.loops[-1], nest.reduced[-1]
-    if last.extent % WIDTH or last.extent == WIDTH or len(nest.statements) > machine_model.CUDA_VECTOR_STATEMENTS:
+    if last.extent < 2 * WIDTH or len(nest.statements) > machine_model.CUDA_VECTOR_STATEMENTS:
+        return False
+    if last.extent % WIDTH and (len(nest.loops) > 1 or nest.accumulators or mapping.by_block):
         return False
     gathering = mapping.gathering
     if gathering is not None and reduced:  # all threads of a result have something to do in each row

@@ -80,6 +80,11 @@ def _join_some(target: Any, parts: Sequence[tuple[Any, Part]], out: Any, rows: i
     moved = sum(operand.size for operand, _ in parts)
     buffers["out"] = (out, "w" if moved == out.size else "rw")
     costs = {"bytes": 2 * moved * out.dtype.itemsize}
+    if target.on_device and rows > 1:  # a thread for each element, so that neighbours move what lies side by side
+        length = sum(part.length for _, part in parts)
+        body = "\n".join(indented("for e in range(start, stop):", _copy_elements(named, length)))
+        target.kernel("join", body, buffers, rows * length, offsets={"out": begin}, **costs)
+        return
     if rows >= machine_model.FEW_ROWS:
         lines = [line for part in named for line in _copy_row(*part)]
         body = "\n".join(indented("for r in range(start, stop):", lines))
@@ -96,6 +101,18 @@ def _copy_row(x: str, first: int, length: int, width: int) -> list[str]:
     if length == 1:
         return [f"out[{width} * r + {first}] = {x}[r]"]
     return [f"for i in range({length}):", f"    out[{width} * r + {first} + i] = {x}[{length} * r + i]"]
+
+
+def _copy_elements(parts: Sequence[tuple[str, int, int, int]], columns: int) -> list[str]:
+    """Element e of all rows of operands that have so many columns together."""
+    lines = [f"r = e // {columns}", f"c = e % {columns}"]
+    begin = 0
+    for k, (x, first, length, width) in enumerate(parts):
+        end = begin + length
+        lines.append("else:" if end == columns else f"{'if' if k == 0 else 'elif'} c < {end}:")
+        lines.append(f"    out[{width} * r + c + {first - begin}] = {x}[{length} * r + c - {begin}]")
+        begin = end
+    return lines if len(parts) > 1 else [*lines[:2], lines[-1].lstrip()]
 
 
 def _copy_columns(x: str, first: int, length: int, width: int, rows: int) -> list[str]:

@@ -6,13 +6,15 @@ Knows how to find the elements of one window; nothing of what is done with them.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from functad.primitives.loops.kernel_text import KernelText, write_index
+from functad.primitives.loops.points import Points
+from functad.primitives.loops.text import constant
 from functad.primitives.loops.window_layout import WindowLayout
 from functad.primitives.loops.window_loops import WindowWork, inside_tests, position, product, scan_window, sum_of
-from functad.primitives.loops.window_work import WindowCombination
+from functad.primitives.loops.window_work import WindowCombination, plus_zero
 
 
 def over_each_window(
@@ -69,6 +71,50 @@ def by_results(
         text.close(depth)
         text.line("out[o] = total")
     _add_kernel(target, name, text, layout, {**{k: (b, "r") for k, b in reads.items()}, "out": (result, "w")})
+
+
+def scatter_to_each(
+    target: Any, layout: WindowLayout, select_prim: str, source: Any, operand: Any, result: Any
+) -> None:
+    """For windows that share no elements and leave none out: each element is that of its window, if it was selected.
+
+    A nest over the elements, so that what is done with each of them is a part of it.
+    """
+    windows, taps = dict[str, int](), dict[str, int]()
+    loops = [("p", layout.planes)]
+    for a, (axis, step) in enumerate(zip(layout.axes, layout.steps)):
+        loops += [(f"i{a}", axis.windows), (f"k{a}", axis.window)]
+        windows[f"i{a}"], taps[f"k{a}"] = axis.stride * step, step
+    starts = {"p": layout.plane_size, **windows}
+    sources = {"p": layout.plane_count, **{f"i{a}": step for a, step in enumerate(layout.count_steps)}}
+    if layout.inner > 1:
+        loops.append(("j", layout.inner))
+        starts["j"] = sources["j"] = 1
+    inner = [math.prod(axis.window for axis in layout.axes[a + 1 :]) for a in range(len(layout.axes))]
+    relation, zero = ">=" if select_prim == "ge" else "<=", constant(0, operand.dtype)
+    values: list[tuple[str, str, Sequence[str]]] = []
+    best, chosen = "x0", "i32(0)"
+    for tap in range(1, layout.window_size):
+        known = [chosen] if tap > 1 else []
+        values.append((f"keep{tap}", f"{best} {relation} x{tap}", [best, f"x{tap}"]))
+        values.append((f"chosen{tap}", f"where(keep{tap}, {chosen}, i32({tap}))", [f"keep{tap}", *known]))
+        values.append((f"best{tap}", f"where(keep{tap}, {best}, x{tap})", [f"keep{tap}", best, f"x{tap}"]))
+        best, chosen = f"best{tap}", f"chosen{tap}"
+    own = [chosen] if layout.window_size > 1 else []
+    text = f"where({chosen} == tap, {plus_zero('ct', operand.dtype)}, {zero})"
+    values.append(("moved", text, [*own, "tap", "ct"]))
+    loads = [(f"x{tap}", operand, starts, offset) for tap, offset in enumerate(layout.offsets())]
+    tap_steps = {f"k{a}": step for a, step in enumerate(inner)}
+    target.points(
+        Points(
+            "select_and_scatter",
+            loops,
+            [*loads, ("ct", source, sources, 0)],
+            [("tap", tap_steps)],
+            values,
+            (result, {**starts, **taps}, "moved"),
+        )
+    )
 
 
 def _write_places(text: KernelText, layout: WindowLayout) -> None:

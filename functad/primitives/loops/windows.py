@@ -15,7 +15,7 @@ from functad.dtypes import compute_dtype, is_narrow_float, kind_of
 from functad.primitives.loops.text import combined, constant
 from functad.primitives.loops.window_layout import WindowLayout, layout_of, transposed
 from functad.primitives.loops.window_loops import WindowWork, over_windows
-from functad.primitives.loops.window_results import over_each_window
+from functad.primitives.loops.window_results import over_each_window, scatter_to_each
 from functad.primitives.loops.window_rows import by_rows, by_windows
 from functad.primitives.loops.window_work import (
     Gather,
@@ -72,6 +72,9 @@ def select_and_scatter_add_rule(
         return
     total = target.scratch(out.shape, compute_dtype(out.dtype)) if overlap and is_narrow_float(out.dtype) else out
     covered = written_out and all(axis.is_tiled for axis in layout.axes)
+    if target.on_device and covered and layout.window_size <= machine_model.CUDA_WINDOW_GATHERED:
+        scatter_to_each(target, layout, select_prim, source, operand, out)
+        return
     work = Scatter(select_prim, operand.dtype, _selected_last(select_prim, operand.dtype), covered)
     buffers = {"ct": (source, "r"), "x": (operand, "r"), "out": (total, "w" if covered else "rw")}
     if target.on_device and not covered:

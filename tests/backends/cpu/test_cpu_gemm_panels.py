@@ -196,12 +196,11 @@ def core(request, monkeypatch):
         (1024, 1024, 8, False, True, "library"),  # or of short sums.
         (2048, 2048, 16, True, False, "library"),
         (50, 512, 512, False, False, "direct"),  # B stays in the second cache
-        (1000, 256, 256, False, False, "direct"),  # although there is much to do
+        (1000, 256, 256, False, False, "direct"),  # although there is much to do.
         (8, 512, 512, False, False, "library"),  # Each row of B is used too seldom,
         (8, 512, 512, True, False, "direct"),  # but the library would pack a transposed A.
         (16, 512, 2800, True, False, "panels"),  # Neither would stay in a cache.
-        (28, 512, 2800, False, False, "direct"),  # B would not, but its rows are used often enough,
-        (16, 512, 2800, False, False, "library"),  # or too seldom.
+        (16, 512, 2800, False, False, "direct"),  # B would not, but is fetched meanwhile.
         (50, 512, 127, False, False, "library"),  # short sums
         (100, 500, 256, False, False, "library"),  # Some columns fill no tile.
     ],

@@ -16,16 +16,14 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-# What takes longest, begun first.
-LONG = (
+# How names begin, in the order in which checks are begun: what takes long or tells most is first, then come all others.
+FIRST = (
+    *(f"edges, {name}" for name in ("W1", "W2", "W3", "W5", "lstm", "conv", "softmax", "sums", "extrema")),
+    "edges",
     "sorts_by",
-    "edges, sums",
-    "edges, ext",
-    "edges, soft",
-    "edges, lay",
-    "edges, W",
-    "edges, lstm",
-    "random programs of",
+    "random programs of medium",
+    "arrays",
+    *(f"primitive {name}" for name in ("reduce_", "arg", "dot", "conv", "select_and", "cum", "scatter", "sort", "tr")),
 )
 LONGEST_CHECK = 120.0  # seconds, after which a check counts as one that hangs
 FAULTS = ("illegal address", "DeviceFaultError", "CUDA_ERROR_LAUNCH")  # after them a process has no GPU any more
@@ -36,7 +34,7 @@ class Checks:
 
     def __init__(self, names: Sequence[str], seconds: float) -> None:
         self.end = time.monotonic() + seconds
-        self._waiting = sorted(names, key=lambda name: not name.startswith(LONG))
+        self._waiting = sorted(names, key=_place)
         self._lock = threading.Lock()
         self.found: Counter[str] = Counter()
 
@@ -62,7 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     start = time.monotonic()
     known = _names()
-    names = [n for n in known if not given.names or n.startswith(tuple(given.names))]
+    whole, starts = set(given.names) & set(known), tuple(set(given.names) - set(known))
+    names = [n for n in known if not given.names or n in whole or n.startswith(starts)]
     checks = Checks(names, given.seconds)
     workers = [threading.Thread(target=_work, args=(checks,)) for _ in range(min(given.processes, len(names)))]
     for worker in workers:
@@ -76,6 +75,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"{checks.found['ok']} checks passed, {checks.found['FAIL']} failed, {checks.found['skip']} skipped, in {took}"
     )
     return int(checks.found["FAIL"] > 0)
+
+
+def _place(name: str) -> int:
+    places = [k for k, start in enumerate(FIRST) if name.startswith(start)]
+    return places[0] if places else len(FIRST) + name.startswith(("primitive", "random"))
 
 
 def _names() -> list[str]:

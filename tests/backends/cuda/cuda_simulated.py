@@ -47,10 +47,10 @@ def check_examples(name: str) -> str:
     return f"{len(together.functions)} functions"
 
 
-def check_random_programs(first: int, medium: bool = False) -> str:
+def check_random_programs(first: int, count: int = 20, medium: bool = False) -> str:
     """Programs of the fuzzer, with thresholds of its choice, against its own expectation."""
     compared = 0
-    for number in range(first, first + 20):
+    for number in range(first, first + count):
         label = f"cuda/{number}"
         choose = random.Random(label)
         program = random_program(label, STEPS, medium=medium)
@@ -65,6 +65,10 @@ def check_random_programs(first: int, medium: bool = False) -> str:
                 "CUDA_FEWEST_ROWS": choose.choice([1, 128]),
                 "CUDA_BUSY_THREADS": choose.choice([1 << 7, 1 << 10, 1 << 17]),
                 "CUDA_PART_TERMS": choose.choice([2, 1 << 11]),
+                "CUDA_SQUARE_POINTS": choose.choice([1, 1 << 14]),
+                "CUDA_VECTOR_POINTS": choose.choice([1, 1 << 20]),
+                "CUDA_SHORT_ROW": choose.choice([1, 1 << 12]),
+                "CUDA_JOINED_POINTS": choose.choice([0, 1 << 18]),
                 "CUDA_ONE_STEP_BLOCKS": choose.choice([0, 1 << 12]),
             }
         ):
@@ -77,7 +81,7 @@ def check_random_programs(first: int, medium: bool = False) -> str:
                 mismatch = trial.expected.mismatch(got, expected_of(simplified, trial.args))
                 assert mismatch is None, f"{label}: {mismatch}"
                 compared += 1
-    assert compared >= 10
+    assert compared >= count // 3
     return f"{compared} programs"
 
 
@@ -97,14 +101,18 @@ CHECKS: dict[str, Callable[[], str | None]] = {
 # What takes arrays as large as a GPU is for, or too long in the simulator.
 ON_A_GPU: dict[str, Callable[[], str | None]] = {
     **cuda_edge_checks.ON_A_GPU,
-    **{f"random programs {k}": partial(check_random_programs, k) for k in range(60, 160, 20)},
-    **{f"random programs of medium size {k}": partial(check_random_programs, k, True) for k in range(0, 240, 20)},
+    **{f"random programs of medium size {k}": partial(check_random_programs, k, 4, True) for k in range(0, 96, 4)},
+    **{f"random programs {k}": partial(check_random_programs, k, 5) for k in range(60, 160, 5)},
 }
 
 
 def names() -> list[str]:
-    """Of the checks that this process can do: on a GPU there are more."""
-    return [*CHECKS, *([] if SIMULATED else ON_A_GPU)]
+    """Of the checks that this process can do: on a GPU there are more, and some are cut into parts."""
+    return (
+        [*CHECKS]
+        if SIMULATED
+        else list(dict.fromkeys([n for n in CHECKS if n not in cuda_edge_checks.INSTEAD] + [*ON_A_GPU]))
+    )
 
 
 def main(chosen: Iterable[str]) -> None:

@@ -40,7 +40,7 @@ def blas(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(autouse=True)
 def all_by_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """However small: functad's own kernel multiplies small matrices otherwise."""
-    monkeypatch.setattr("functad.machine_model.CUDA_OWN_TERMS", 0)
+    monkeypatch.setattr("functad.machine_model.CUDA_LIBRARY_CLOCKS", -1e9)
 
 
 def streams_of_products(path: str) -> list[int]:
@@ -102,7 +102,7 @@ def test_cublas_is_recorded_and_may_be_done_without(blas: str, monkeypatch: pyte
     with functad.config.context(cuda_products="functad"):
         own = executable(product, square, square)
     assert [launch.kernel.name for launch in launches_of(own, device)] == ["product_c_sin_d"]
-    monkeypatch.setattr("functad.machine_model.CUDA_OWN_TERMS", 40**3)
+    monkeypatch.setattr("functad.machine_model.CUDA_LIBRARY_CLOCKS", 9000)
     assert len(launches_of(executable(product, square, square), device)) == 1
     assert "cuda_products" in JIT_OPTIONS
 
@@ -111,6 +111,7 @@ def test_products_run_at_one_time_with_memory_of_their_own(blas: str, monkeypatc
     """And a product of other arrays takes the place of what was recorded."""
     monkeypatch.setattr("functad.machine_model.CUDA_CUBLAS_BYTES", 1 << 12)
     monkeypatch.setattr("functad.machine_model.CUDA_LANES", 2)
+    monkeypatch.setattr("functad.machine_model.CUDA_CHANGES", 100)
     fake = FakeCuda()
     device = device_of(fake, blas=blas)
     square = Aval((40, 40), F32)
@@ -159,7 +160,7 @@ def test_a_cublas_that_fails_says_how_to_do_without(blas: str, tmp_path: Path, m
     status.value = 13
     try:
         with pytest.raises(DeviceError, match=r"a kernel of it failed \(status 13, in `product_\w+`, of 40×40 and"):
-            step.on_device(args, device)
+            executable(lambda x, y: [y @ x], square, square).on_device(args, device)
         status.value = 1
         with pytest.raises(DeviceError, match=r"cannot be started \(status 1, in cublasCreate"):
             executable(lambda x, y: [x @ y], square, square).on_device(args, device_of(FakeCuda(), blas=blas))

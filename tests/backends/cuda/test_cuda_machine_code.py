@@ -13,7 +13,9 @@ from fake_cuda import FakeCuda
 
 import functad
 import functad.numpy as jnp
+from functad import lax
 from functad.backends.cuda.launching import LaunchNode, PackedLaunch
+from functad.backends.cuda.scalars import HAS_ALIGNED_MEMORY
 from functad.ir import Aval
 
 
@@ -70,10 +72,33 @@ def test_a_layer_keeps_its_sums_in_registers() -> None:
 def test_products_of_all_dtypes_compile(dtype: str) -> None:
     compiler = compiler_with_nvvm()
     avals = [Aval(shape, np.dtype(dtype)) for shape in ((9, 2000), (2000, 5))]
-    launches = launches_of(executable(lambda x, y: [x @ y], *avals), fake_device())
-    assert [launch.kernel.name for launch in launches] == ["product_c_parts", "product_c"]
-    for launch in launches:
-        assert ".entry" in compiler.ptx(launch.kernel.function, launch.types, (9, 0))
+    (launch,) = launches_of(executable(lambda x, y: [x @ y], *avals), fake_device())
+    text = compiler.ptx(launch.kernel.function, launch.types, (9, 0))
+    # The last block sees what others have left before they took their ticket.
+    assert re.search(r"(?s)st\.global\.\S*f\d\d.*?membar\.gl.*?atom\.global.*?membar\.gl.*?ld\.global\.\S*f\d\d", text)
+
+
+def test_a_convolution_keeps_its_sums_in_registers() -> None:
+    """What a thread multiplies it reads four at a time from shared memory; nothing is in memory of its own."""
+    compiler = compiler_with_nvvm()
+    if not HAS_ALIGNED_MEMORY:
+        pytest.skip("no package numba-cuda: shared memory begins anywhere")
+    images, kernels = Aval((8, 8, 16, 16), F32), Aval((16, 8, 3, 3), F32)
+    step = executable(lambda x, w: [jnp.maximum(lax.conv(x, w, (1, 1), "SAME"), 0)], images, kernels)
+    (launch,) = launches_of(step, fake_device())
+    assert launch.kernel.name.startswith("convolution_")
+    text = compiler.ptx(launch.kernel.function, launch.types, (9, 0))
+    assert "ld.shared.v4.f32" in text and "st.shared.v4.f32" in text and ".local" not in text
+
+
+def test_blocks_that_look_for_updates_compile() -> None:
+    compiler = compiler_with_nvvm()
+    words, rows = Aval((4096,), np.dtype(np.int32)), Aval((4096, 50), F32)
+    step = executable(lambda i, x: [jnp.zeros((1000, 50)).at[i].add(x)], words, rows)
+    launch = launches_of(step, fake_device())[-1]
+    assert launch.block[0] == 256 and launch.grid[0] == -(-1000 // 3)
+    text = compiler.ptx(launch.kernel.function, launch.types, (9, 0))
+    assert "bar.sync" in text and "atom." not in text and ".local" not in text
 
 
 def test_what_many_blocks_carry_compiles() -> None:

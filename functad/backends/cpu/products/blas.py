@@ -56,11 +56,11 @@ def blas() -> Blas:
 # `OPENBLAS_DIRECT` multiplications. Large matrices packed first are slower than the same matrices in tiles of that
 # size, unless the packed ones are used often.
 _DIRECT_CORES = ("SkylakeX", "Cooperlake", "SapphireRapids")
-# Above that, functad's own product of matrices where they lie is faster still, whose tiles need fewer elements of A: where
-# an operand stays in the second cache, or is read again often enough. It also reads a transposed A, which OpenBLAS packs.
-# Where that does not help either, functad's other product does, which packs one panel while it multiplies another: for a
-# B to be transposed, for a large matrix (`OWN_PRODUCT_BYTES`), for many terms of a transposed A, and where there is much
-# to do (`OWN_PRODUCT_MULTIPLICATIONS`). Where the processor has AVX-512, but OpenBLAS takes it for one that has not, as
+# Above that, functad's own product of matrices where they lie is faster still: its tiles need fewer elements of A. It
+# also reads a transposed A, which OpenBLAS packs. Where an operand stays in no cache, functad's other product is
+# faster. It packs one panel while it multiplies another: for a B to be transposed, for a large matrix
+# (`OWN_PRODUCT_BYTES`), for many terms of a transposed A, and where there is much to do
+# (`OWN_PRODUCT_MULTIPLICATIONS`). Where the processor has AVX-512, but OpenBLAS takes it for one that has not, as
 # NumPy's does with AMD's, and where there is no library, it does nearly all of them.
 
 
@@ -147,8 +147,7 @@ def _best_own(
     )
     if fills_panels and (tb or is_large or many or is_deep):
         return _handle_of_panels
-    uses_often = ta or m >= machine_model.OWN_DIRECT_USES
-    return _handle_of_direct if fills_tiles and (stays or uses_often) else None
+    return _handle_of_direct if fills_tiles else None
 
 
 def reads_in_place(dtype: Any) -> bool:

@@ -1,10 +1,10 @@
-"""functad's own product of matrices that are read where they lie, for processors with AVX-512: in which order tiles are made.
+"""functad's own product of matrices read where they lie, for processors with AVX-512: in which order tiles are made.
 
 Written in the language of `compile.integer_compiler`, like `gemm_panels`. It must not know how a tile is made: that is
 in `gemm_vectors`, whose functions it calls by address.
 
-Nothing is packed, so it begins at once: that pays where one operand is small enough to stay in a core's second cache.
-A tile of C is low and wide, so that each row of B is read as four vectors, and few elements of A at a time.
+Nothing is packed, so it begins at once: that pays where one operand stays in a core's second cache, or comes into it in
+time. A tile of C is low and wide, so that few elements of A are read for each vector of B.
 """
 
 # ruff: noqa: F821
@@ -41,15 +41,25 @@ def multiply_direct(
     pitch = (max(ldb, lda) if ta == 1 else ldb) * item
     parts = up(k * pitch, SLAB_BYTES)
     depth = up(k, parts)
+    down = ldb * item
     factor = beta
     p = 0
     while p < k and wide > 0:
         deep = min(depth, k - p)
         j = 0
         while j < wide * item:
+            # What is multiplied next: the columns beside these, or the first ones of the next terms. A smaller B is
+            # in the cache, if it was used before.
+            following = b + p * down + j + TILE_BYTES
+            ahead = deep
+            if j + TILE_BYTES >= wide * item:
+                following = b + (p + deep) * down
+                ahead = min(depth, k - p - deep)
+            if k * down < SLAB_BYTES:
+                ahead = 0
             columns_of_tiles(
-                table, m, deep, a + p * a_down, a_right, a_down, b + p * ldb * item + j, ldb * item,
-                alpha, factor, c + j, ldc * item,
+                table, m, deep, a + p * a_down, a_right, a_down, b + p * down + j, down,
+                alpha, factor, c + j, ldc * item, following, ahead,
             )  # fmt: skip
             j += TILE_BYTES
         factor = table + 8 * w.GEMM_ONE
@@ -62,16 +72,21 @@ def multiply_direct(
         )  # fmt: skip
 
 
-def columns_of_tiles(table, m, depth, a, a_right, a_down, b, b_pitch, alpha, beta, c, c_pitch) -> None:
-    """As many columns of C as a tile has."""
+def columns_of_tiles(
+    table, m, depth, a, a_right, a_down, b, b_pitch, alpha, beta, c, c_pitch, following, ahead,
+) -> None:  # fmt: skip
+    """As many columns of C as a tile has. Meanwhile `ahead` rows of B from `following` on come into the cache."""
     tiles = up(m, ROWS)
     while tiles > 0:
         rows = up(m, tiles)
+        fetched = min(depth, up(ahead, tiles))
         function = table[FUNCTIONS + rows - LEAST_HEIGHT]
-        call_ten(function, depth, a, a_right, a_down, b, b_pitch, alpha, beta, c, c_pitch)
+        call_twelve(function, depth, a, a_right, a_down, b, b_pitch, alpha, beta, c, c_pitch, following, fetched)
         a += rows * a_right
         c += rows * c_pitch
         m -= rows
+        following += fetched * b_pitch
+        ahead -= fetched
         tiles -= 1
 
 

@@ -125,10 +125,10 @@ class _Code:
         for offset in (*range(0, TILE_BYTES, 64), TILE_BYTES - 1):
             self.prefetch_line(self.offset(address, offset))
 
-    def prefetch_line(self, address: ir.Value, to_write: bool = False) -> None:
+    def prefetch_line(self, address: ir.Value, to_write: bool = False, cache: int = 1) -> None:
         function = self.declared("llvm.prefetch.p0i8", ir.VoidType(), [_BYTE_POINTER, _INT, _INT, _INT])
         place = self.builder.inttoptr(address, _BYTE_POINTER)
-        self.builder.call(function, [place, *(ir.Constant(_INT, x) for x in (int(to_write), 3, 1))])
+        self.builder.call(function, [place, *(ir.Constant(_INT, x) for x in (int(to_write), 4 - cache, 1))])
 
     def fma(self, x: ir.Value, y: ir.Value, z: ir.Value) -> ir.Value:
         name = f"v{x.type.count}" if isinstance(x.type, ir.VectorType) else ""
@@ -220,10 +220,11 @@ def _multiply_direct(code: _Code, name: str, rows: int) -> None:
     """A tile of C from matrices where they lie: C = alpha A B + beta C; only written if beta is 0.
 
     Element p of A's row r lies p a_down + r a_right from where the tile's rows begin; row p of B lies p b_pitch down.
-    The loop is short: unrolled, it took longer to begin, and no less for each term.
+    Meanwhile, `fetched` rows of B from `fetch` on come into the second cache. The loops are short: unrolled, they took
+    longer to begin, and no less for each term.
     """
-    depth, a, a_right, a_down, b, b_pitch, alpha, beta, c, c_pitch = code.begin(
-        name, "depth a a_right a_down b b_pitch alpha beta c c_pitch"
+    depth, a, a_right, a_down, b, b_pitch, alpha, beta, c, c_pitch, fetch, fetched = code.begin(
+        name, "depth a a_right a_down b b_pitch alpha beta c c_pitch fetch fetched"
     )
     builder, offsets = code.builder, range(0, gemm_direct.TILE_BYTES, _VECTOR_BYTES)
     lefts, places = [a], [c]
@@ -245,8 +246,14 @@ def _multiply_direct(code: _Code, name: str, rows: int) -> None:
             tile += [code.fma(left, right, sums[r * len(rights) + v]) for v, right in enumerate(rights)]
         return [builder.add(down, a_down), builder.add(b, b_pitch), *tile]
 
+    def fetching(i: ir.Value, fetch: ir.Value, *others: ir.Value) -> list[ir.Value]:
+        for offset in offsets:
+            code.prefetch_line(code.offset(fetch, offset), cache=2)
+        return [builder.add(fetch, b_pitch), *body(i, *others)]
+
     zero = ir.Constant(code.vector, [ir.Constant(code.scalar, 0.0)] * code.vector.count)
-    sums = code.loop(depth, body, _word(0), b, *[zero] * len(targets))[2:]
+    values = code.loop(fetched, fetching, fetch, _word(0), b, *[zero] * len(targets))[1:]
+    sums = code.loop(builder.sub(depth, fetched), body, *values)[2:]
     _store_tile(code, sums, targets, alpha, factor)
     builder.ret_void()
 
