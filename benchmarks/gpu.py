@@ -105,13 +105,20 @@ def plan(options: Any) -> list[Measurement]:
     cases = list(gpu_operators.cases(names, sides))
     large = [c for c in cases if c.side >= FIRST_SIDE]
     small = [c for c in cases if c.side < FIRST_SIDE]
+    steps = list(_steps(options.tiny))
     return [
         Measurement("overhead of a call", lambda: _overhead(options.tiny, device)),
+        *(step for step in steps if _is_first(step)),
         *_operators(large, device),
-        *_steps(options.tiny),
+        *(step for step in steps if not _is_first(step)),
         *([] if options.tiny else _others(device)),
         *_operators(small, device),
     ]
+
+
+def _is_first(step: Measurement) -> bool:
+    """Whether a step comes before the operators."""
+    return step.name.partition(",")[0] in gpu_steps.FIRST
 
 
 def _operators(cases: Sequence[gpu_operators.Case], device: Any) -> Iterator[Measurement]:

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Checks functad on a GPU, and measures it, in one command: sh benchmarks/gpu_session.sh [WHEELS] [RESULTS]
 #
-# Within FUNCTAD_SECONDS (480) in all, of which checks take 35 % at most. If there is a folder WHEELS, packages come from
+# Within FUNCTAD_SECONDS (480) in all, of which checks take FUNCTAD_CHECKS (35) % at most. If there is a folder WHEELS, packages come from
 # it and from nowhere else; if not, they are those of the Python that PYTHON names. What is missing is named, and done
 # without where that can be. RESULTS takes JSON and SVG files. With FUNCTAD_TINY=1 all of it runs in Numba's simulator,
 # at tiny sizes.
@@ -12,6 +12,7 @@ results=${2:-benchmarks/results/gpu}
 tiny=${FUNCTAD_TINY:-}
 python=${PYTHON:-python3}
 seconds=${FUNCTAD_SECONDS:-480}
+share=${FUNCTAD_CHECKS:-35}
 start=$(date +%s)
 left() { echo $((seconds - $(date +%s) + start)); }
 mkdir -p "$results"
@@ -56,14 +57,17 @@ echo "correctness, $(left) s left"
 checks=
 [ -z "$tiny" ] || checks="products functions special_values dtypes long_rows"
 # shellcheck disable=SC2086
-timeout $((seconds * 35 / 100 + 10)) "$python" tests/backends/cuda/cuda_in_parallel.py \
-    --seconds $((seconds * 35 / 100)) $checks >"$results/checks.txt" 2>&1
+timeout $((seconds * share / 100 + 10)) "$python" tests/backends/cuda/cuda_in_parallel.py \
+    --seconds $((seconds * share / 100)) $checks >"$results/checks.txt" 2>&1
 grep -v "^ok " "$results/checks.txt" | cut -c1-400
 
-benchmark() { timeout "$(left)" "$python" -m benchmarks.gpu "$results" "$@" $small; }
+benchmark() {
+    [ "$(left)" -gt 5 ] || { echo "no time for benchmarks"; return; }
+    timeout "$(left)" "$python" -m benchmarks.gpu "$results" "$@" $small
+}
 echo "benchmarks, $(left) s left"
-benchmark --seconds $(($(left) * 7 / 10))
-for threads in 32 64 256 512 1024; do
+benchmark --seconds $(($(left) * 4 / 5))
+for threads in 32 64 128 256 512 1024; do
     [ "$(left)" -gt 15 ] || { echo "no time for $threads threads a block and more"; break; }
     [ -z "$tiny" ] || [ "$threads" = 32 ] || break
     benchmark --seconds 12 --threads "$threads"

@@ -23,6 +23,7 @@ from functad.config import config, extensions_of, jit_settings_of, own_optimisat
 from functad.device_arrays import (
     DeviceArray,
     common_device,
+    held_by,
     memory_of,
     on_device,
     put,
@@ -103,12 +104,48 @@ def run(program: Program, args: Sequence[np.ndarray], backend: str | None = None
 class _OnDevices:
     """How operations run on devices: each is a Program of one equation, compiled once for its types."""
 
+    def __init__(self) -> None:
+        # Some options, and what runs an operation under them, with the types of its results.
+        self._known: tuple[Any, dict[Any, tuple[Any, Sequence[Aval]]]] = (None, {})
+
     def evaluate(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        key: list[Any] = [primitive]
+        held = []
+        for a in args:
+            if type(a) is not DeviceArray:
+                return self._evaluate_anew(primitive, args, params)[0]
+            aval, memory = a.aval, held_by(a)
+            held.append(memory)
+            key += aval.dtype, aval.shape, aval.weak_type, memory.device
+        if params:
+            key.append(_Params(params).key)
+        options = config.jit_settings or jit_settings_of(config)
+        known_under, known = self._known
+        if known_under is not options and known_under != options:
+            known = {}
+            self._known = options, known
+        found = known.get(tuple(key))
+        if found is None:
+            result, program, device = self._evaluate_anew(primitive, args, params)
+            if program is not None and not (config.debug_nans or config.debug_infs or config.debug_key_reuse):
+                if len(known) >= machine_model.CUDA_OPERATIONS:
+                    known.clear()
+                known[tuple(key)] = _runner_on(program, device), program.out_avals
+            return result
+        run, avals = found
+        results = [on_device(memory, aval) for memory, aval in zip(run(held), avals)]
+        return results if primitive.multiple_results else results[0]
+
+    def _evaluate_anew(
+        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
+    ) -> tuple[Any, Program | None, Any]:
+        """The results; and the Program that gave them, and where it ran, if the operation is one of its own."""
         device = common_device(args, lambda i: f"operand {i + 1}", f"`{primitive.name}`")
         assert device is not None
         args = [put(a, device) if isinstance(a, DeviceArray) else a for a in args]
         if device is CPU:
-            return evaluate(primitive, args, params)
+            return evaluate(primitive, args, params), None, device
+        program = None
         if isinstance(primitive.lower, Callback):
             results = self._on_host(primitive, args, params, device)
         elif primitive is jit_p:
@@ -117,15 +154,15 @@ class _OnDevices:
             with outside_traces():
                 results = [put(r, device) for r in eval_program(params[primitive.lower.parameter], args)]
         else:
-            avals = tuple([aval_of(a) for a in args])
-            results = run_on(_program_of(primitive, avals, _Params(params)), args, device)
+            program = _program_of(primitive, tuple([aval_of(a) for a in args]), _Params(params))
+            results = run_on(program, args, device)
         if config.may_check_values:
             if config.debug_nans or config.debug_infs:  # which copies results back
                 values = [value_of(r) for r in results]
                 check_values(primitive, values if primitive.multiple_results else values[0])
             if config.debug_key_reuse:
                 key_reuse.follow(primitive, args, results, params)
-        return results if primitive.multiple_results else results[0]
+        return results if primitive.multiple_results else results[0], program, device
 
     def put(self, x: ArrayImpl, device: Device) -> ArrayImpl:
         if device is CPU:

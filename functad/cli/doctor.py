@@ -281,7 +281,7 @@ def _cuda() -> Findings:
         calls = driver.library()
     except DeviceError:
         yield "driver", "none: functad runs on the CPU"
-        if find_spec("numba_cuda") and not importlib.import_module(_SCALARS).SIMULATED:
+        if find_spec("numba_cuda") and not _is_simulated():
             yield from _cuda_packages()
         return
     number = driver.version(calls)
@@ -316,7 +316,7 @@ def _nothing(x: Any) -> None:
 
 
 def _cuda_compiler() -> Any:
-    if importlib.import_module(_SCALARS).SIMULATED:
+    if _is_simulated():
         raise Problem("NUMBA_ENABLE_CUDASIM is set, so Numba's simulator stands for GPUs: unset it to use them")
     try:
         compiler = importlib.import_module("functad.backends.cuda.compiler")
@@ -326,6 +326,13 @@ def _cuda_compiler() -> Any:
             "'functad[cuda]'"
         ) from problem
     return compiler
+
+
+def _is_simulated() -> bool:
+    try:
+        return bool(importlib.import_module(_SCALARS).SIMULATED)
+    except FunctadError as problem:  # the CUDA compiler is there, and cannot be imported
+        raise Problem(str(problem)) from problem
 
 
 def _products_of_gpu(driver: Any) -> str:

@@ -172,8 +172,8 @@ CUDA_CHANGES = 4
 more than twice as many, up to half. Chosen: each takes two µs of the host, a look at a graph one."""
 
 CUDA_BRANCHES = True
-"""whether launches of a graph that have no memory in common wait for each other nevertheless, if False. Compared on no
-GPU yet."""
+"""whether launches of a graph that have no memory in common may run at one time. Compared, on an H200 (27 November
+2026): steps of W5-128, W2 and W3 took 33, 43 and 118 µs, and 41, 59 and 127 as chains."""
 
 CUDA_KEPT_ARENA = 1 << 20
 """bytes. A Program keeps memory for so many of temporaries, rather than taking it anew in each call. Chosen: taking it
@@ -181,7 +181,7 @@ takes two µs of the host, more than a kernel that small."""
 
 CUDA_SHARED_ARENA = 16 << 20
 """bytes of a Program's temporaries from which on they share memory, so that one waits for those that used it before.
-Chosen: a GPU has a thousand times as much, and caches of more."""
+Compared, on an H200 (27 November 2026): without sharing W3 took 0.96 of the time, W5-128 and W2 0.98 to 1."""
 
 CUDA_LANES = 4
 """products of a library that a graph has at one time at most, each with memory of its own to work in. Chosen."""
@@ -213,32 +213,60 @@ CUDA_PROFILE_TIME = 1000.0
 CUDA_PROFILE_STEPS = 4
 """times that a profile starts all kernels between two events beyond the first. Chosen."""
 
-CUDA_PRODUCT_TILES = ((8, 4, 2, 2), (4, 8, 4, 2), (4, 8, 4, 4), (4, 8, 8, 4), (8, 16, 8, 4))
+CUDA_PRODUCT_TILES = (
+    (8, 4, 2, 2),
+    (4, 8, 4, 2),
+    (4, 8, 4, 4),
+    (4, 8, 8, 4),
+    (4, 8, 4, 8),
+    (8, 16, 8, 4),
+    (8, 8, 8, 8),
+)
 """tiles of a matrix product that a block may compute: threads along rows and columns that share a tile, and results of
 each, which it keeps in registers. Chosen: tiles of 16 × 8 to 64 × 64 results, of a warp's threads or of a block's."""
 
 CUDA_CORE_PRODUCTS = 128
 """products of float32 that a multiprocessor adds in a clock. Bound: of all GPUs since 2020."""
 
-CUDA_CACHE_BYTES = 64
-"""bytes that a multiprocessor gets from the cache of all in a clock. Bound."""
+CUDA_CACHE_BYTES = 18.5
+"""bytes that a multiprocessor gets from the cache of all in a clock, where all of them load. Compared on an H200,
+27 November 2026: with the next three numbers, the rule of `product_tiles.clocks` is within 8 % of 80 kernels' times."""
 
-CUDA_SHARED_CLOCKS = 2
+CUDA_SHARED_CLOCKS = 3.5
 """clocks in which a thread of each warp gets its operand from shared memory, where it adds a product in one. Compared
-on no GPU yet."""
+on an H200, 27 November 2026."""
+
+CUDA_ROUND_CLOCKS = 550
+"""clocks that a block waits for the next terms of a product until they lie in shared memory. Compared on an H200,
+27 November 2026."""
+
+CUDA_RESULT_CLOCKS = 27
+"""clocks in which the threads of a block put a result each into shared memory, or go on from there. Compared on an
+H200, 27 November 2026."""
 
 CUDA_GATHER_CLOCKS = 2500
-"""clocks in which the last block of a tile of a product learns that all parts are there, and adds them up. Compared on no
-GPU yet."""
+"""clocks in which the last block of a tile of a product learns that all parts are there, and adds them up. Compared on
+an H200, 27 November 2026: less than the 2700 of another kernel."""
 
 CUDA_STAGED_WORDS = 48
 """words of 32 bits that a thread has asked for ahead. Bound: registers."""
 
 CUDA_MOST_PARTS = 32
-"""parts at most into which the terms of a product are cut, which other blocks sum. Compared on no GPU yet."""
+"""parts at most into which the terms of a product are cut, which other blocks sum. Bound."""
 
-CUDA_OWN_TERMS = 1 << 24
-"""products of numbers up to which functad's own kernel multiplies matrices, and not cuBLAS. Compared on no GPU yet."""
+CUDA_RESULTS_AT_ONCE = 4
+"""results of a product of which a thread loads all that follows needs before it goes on. Bound: registers, and text."""
+
+CUDA_LIBRARY_CLOCKS = 9000
+"""clocks that a product of cuBLAS takes beyond those of another kernel, however small. Compared on an H200,
+27 November 2026: it takes 4 to 9 µs, functad's own kernel from 1.7 µs on."""
+
+CUDA_LIBRARY_PRODUCTS = 77
+"""products of float32 that it adds in a clock, for each multiprocessor. Compared on an H200, 27 November 2026."""
+
+CUDA_NEXT_CLOCKS = 2500
+"""clocks of a kernel that follows a product of cuBLAS's, and is a part of functad's own. Compared on an H200,
+27 November 2026: 1.3 µs."""
 
 CUDA_SUMMED_PRODUCTS = 4
 """matrix products at most whose sum is one kernel. Bound: its text is as many times as long."""

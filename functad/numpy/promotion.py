@@ -16,7 +16,7 @@ from functad import dtypes, machine_model
 from functad.api.meshes import device_put
 from functad.array import Array, ArrayImpl, KeyArray
 from functad.config import config
-from functad.device_arrays import put_by_default
+from functad.device_arrays import DeviceArray, put_by_default
 from functad.dtypes import kind_of
 from functad.errors import (
     ArgumentError,
@@ -360,10 +360,10 @@ def promote_pair(name: str, x: Any, y: Any) -> tuple[Any, Any]:
     tx, ty = type(x), type(y)
     if tx is ArrayImpl:
         dtype, shape, weak = x._value.dtype, x._value.shape, x.weak_type
-    elif tx is Tracer:
+    elif tx is Tracer or tx is DeviceArray:
         aval = x.aval
         dtype, shape, weak = aval.dtype, aval.shape, aval.weak_type
-    elif (tx is float or tx is int) and (ty is Tracer or ty is ArrayImpl):
+    elif (tx is float or tx is int) and (ty is Tracer or ty is ArrayImpl or ty is DeviceArray):
         y, x = promote_pair(name, y, x)
         return x, y
     else:
@@ -376,7 +376,7 @@ def promote_pair(name: str, x: Any, y: Any) -> tuple[Any, Any]:
                 return x, y
             x, y = promote_shapes(name, x, y)
             return x, y
-    elif ty is Tracer:
+    elif ty is Tracer or ty is DeviceArray:
         aval = y.aval
         if aval.dtype is dtype and aval.weak_type is weak:
             if aval.shape == shape:
@@ -401,7 +401,7 @@ def promote_args_inexact(name: str, *args: Any) -> list[Array]:
     """As `promote_args`, but integers and booleans become floats: for `sin`, `mean` and the like."""
     if len(args) == 1:
         (x,) = args
-        if type(x) is Tracer or type(x) is ArrayImpl:
+        if type(x) is Tracer or type(x) is ArrayImpl or type(x) is DeviceArray:
             return [x if kind_of(x.dtype) in "fc" else promote_dtypes_inexact(x)[0]]
     return promote_shapes(name, *promote_dtypes_inexact(*[operand(name, a) for a in args]))
 

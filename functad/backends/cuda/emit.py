@@ -27,7 +27,6 @@ from functad.lowering.nests.nest import (
     Carried,
     IndexLet,
     Let,
-    Load,
     Nest,
     Segments,
     Statement,
@@ -136,18 +135,12 @@ def lanes_of_threads(sharing: Gathering) -> list[str]:
     return [f"lane = thread // {side}", f"own = thread % {side}"]
 
 
-def point_of(nest: Nest, given: Mapping[Storage, Parameter], known: Mapping[Storage, str]) -> str:
+def point_of(nest: Nest, given: Mapping[Storage, Parameter]) -> str:
     """The text of one point of a nest without reductions, where its loop variables are set.
 
-    given: what parameters are called. known: names of values that are read of some storages.
+    given: what parameters are called.
     """
-    statements: list[Statement] = [
-        Let((s.name,), known[s.buffer.storage], (known[s.buffer.storage],), PRE, None)
-        if isinstance(s, Load) and s.buffer.storage in known
-        else s
-        for s in nest.statements
-    ]
-    return CudaEmitter(replace(nest, statements=statements), LoopMapping(), {}).point(given)
+    return CudaEmitter(nest, LoopMapping(), {}).point(given)
 
 
 def set_in(text: str) -> set[str]:

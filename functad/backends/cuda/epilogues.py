@@ -5,7 +5,7 @@ Knows steps and where they read and write; no text. So a layer's bias, activatio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from functad import machine_model
@@ -24,23 +24,26 @@ class JoinedProduct:
     """A sum of products, and the nests that are computed of its results, whose loops are those of its rows and columns.
 
     products: each but the first adds to what those before it have come to. is_kept: whether somebody else reads the
-    sum.
+    sum. is_own: whether functad's own kernel computes it, also where there is a library.
     """
 
     products: list[GemmStep]
     nests: list[NestStep]
     is_kept: bool
+    is_own: bool = True
 
 
 def joined_products(
-    steps: Sequence[Step], touched: Mapping[Storage, int], takes: Callable[[GemmStep], bool]
+    steps: Sequence[Step], outside: Set[Storage], is_own: Callable[[GemmStep, int], bool]
 ) -> Iterator[JoinedProduct | list[Step]]:
     """The steps in order: products with the nests that they take in, and between them lists of all others.
 
-    touched: how many places of the whole Program use each piece of memory. takes: which products take in nests.
+    outside: memory that others use, too. is_own: whether functad's own kernel computes a product, with so many steps
+    that follow.
     """
     between: list[Step] = []
-    gathered = _gathered(steps, takes)
+    gathered = _gathered(steps, is_own)
+    own = {s: count for s, count in touched_by(steps).items() if s not in outside}
     k = 0
     while k < len(gathered):
         step = gathered[k]
@@ -51,22 +54,24 @@ def joined_products(
         if between:
             yield between
             between = []
-        joined = joined_with(step, gathered[k:], touched) if takes(step[0]) else JoinedProduct(step, [], True)
+        joined = joined_with(step, gathered[k:], own)
+        if len(step) == 1 and not is_own(step[0], len(joined.nests)):
+            joined = JoinedProduct(step, [], True, False)
         k += len(joined.nests)
         yield joined
     if between:
         yield between
 
 
-def _gathered(steps: Sequence[Step], takes: Callable[[GemmStep], bool]) -> list[Step | list[GemmStep]]:
+def _gathered(steps: Sequence[Step], is_own: Callable[[GemmStep, int], bool]) -> list[Step | list[GemmStep]]:
     """The steps in order, where products that are added up are one list, in the place of the last one."""
     found: list[Step | list[GemmStep]] = []
     for step in steps:
         if not isinstance(step, GemmStep):
             found.append(step)
             continue
-        earlier = _earlier_sum(found, step) if takes(step) else None
-        if earlier is None:
+        earlier = _earlier_sum(found, step)
+        if earlier is None or not all(is_own(product, 0) for product in (*earlier, step)):
             found.append([step])
         else:
             found.remove(earlier)
@@ -106,7 +111,10 @@ def _may_wait(products: Sequence[GemmStep], after: Sequence[Step]) -> bool:
 def joined_with(
     products: list[GemmStep], after: Sequence[Step | list[GemmStep]], touched: Mapping[Storage, int]
 ) -> JoinedProduct:
-    """Products, of one sum, with the nests after them that they take in."""
+    """Products, of one sum, with the nests after them that they take in.
+
+    touched: how many places use each piece of memory that is nobody else's.
+    """
     group = _ResultGroup(products)
     for step in after:
         if not isinstance(step, NestStep) or not group.takes(step):
@@ -115,7 +123,7 @@ def joined_with(
     first = next((nest for nest in group.nests if _reads_or_writes(nest.nest, storage)), None)
     overwritten = first is not None and any(store.buffer.storage is storage for store in first.nest.stores)
     users = touched_by([*products, *group.nests])[storage.memory]
-    is_private = storage.kind == "arena" and users == touched[storage.memory]
+    is_private = storage.kind == "arena" and users == touched.get(storage.memory)
     return JoinedProduct(products, group.nests, not (group.nests and (overwritten or is_private)))
 
 

@@ -156,11 +156,16 @@ class PlacedExecutable:
         """The results; arguments that lie in the host's memory are copied to the device."""
         blocks = self._blocks(args)
         stretch, device = self._stretch, self._device
-        if stretch is not None:
-            stretch.start(tuple([blocks[n].address for n in self._bases]))
-            results = [DeviceMemory(device, blocks[n], shape, dtype) for n, shape, dtype in self._results]
-        else:
+        if stretch is None:
             results = self._run_in_parts(blocks)
+        else:
+            stretch.start(tuple([blocks[n].address for n in self._bases]))
+            results = []
+            for n, shape, dtype in self._results:  # what DeviceMemory(...) does, without the call
+                memory = _new(DeviceMemory)
+                memory.device, memory.block, memory.shape, memory.dtype = device, blocks[n], shape, dtype
+                memory.kept = None
+                results.append(memory)
         for k in self._repeated:  # each has memory of its own
             results[k] = results[k].copy()
         return results
@@ -227,6 +232,9 @@ class PlacedExecutable:
         blocks = self._blocks([a.copy() if d and isinstance(a, DeviceMemory) else a for a, d in zip(args, donated)])
         bases = tuple([blocks[n].address for n in self._bases])
         return profile_of(self._device, stretch, bases)
+
+
+_new = object.__new__
 
 
 def _is_launch(instruction: Instruction) -> bool:

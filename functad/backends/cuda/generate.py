@@ -104,9 +104,13 @@ class _CudaWriter:
     def _instructions(self, steps: Sequence[Step]) -> list[Instruction | ControlPlan]:
         found: list[Instruction | ControlPlan] = []
         parts = in_parts(finished(steps, self._touched), self.threads)
-        for part in joined_products(parts, self._touched, lambda product: not self._is_librarys(product)):
+        for part in joined_products(parts, self._outside(steps), self._is_own):
             found += [self._product(part)] if isinstance(part, JoinedProduct) else self._others(part)
         return found
+
+    def _outside(self, steps: Sequence[Step]) -> set[Storage]:
+        """The memory of some steps that others of the Program use, too."""
+        return {storage for storage, count in touched_by(steps).items() if count != self._touched[storage]}
 
     def _others(self, steps: Sequence[Step]) -> list[Instruction | ControlPlan]:
         """The calls of steps without matrix products."""
@@ -147,14 +151,16 @@ class _CudaWriter:
             for name, kernel, flops, nbytes in emit_sort(step, self.threads)
         ]
 
-    def _is_librarys(self, step: GemmStep) -> bool:
-        """Whether a library computes a product, where it is found."""
-        return self.by_library and takes(step.a.dtype) and taken_by_library(sizes_of([step]))
+    def _is_own(self, step: GemmStep, followers: int) -> bool:
+        """Whether functad's own kernel computes a product, with so many steps that follow, if there is a library."""
+        if not self.by_library or not takes(step.a.dtype):
+            return True
+        return not taken_by_library(sizes_of([step]), self.threads, followers)
 
     def _product(self, joined: JoinedProduct) -> Instruction:
         """The call of a product with what it takes in. What a library computes has a kernel, too: there may be none."""
-        (step, *_), is_librarys = joined.products, self._is_librarys(joined.products[0])
-        tile = tile_for(sizes_of(joined.products), self.threads, not is_librarys and len(joined.products) == 1)
+        (step, *_) = joined.products
+        tile = tile_for(sizes_of(joined.products), self.threads, joined.is_own and len(joined.products) == 1)
         nests = [nest.nest for nest in joined.nests]
         kernel = emit_product(joined.products, tile, nests, joined.is_kept, {*INTRINSICS, *NUMBA_NAMES, *_OF_FILES})
         works = [work_of(nest) for nest in nests]
@@ -162,7 +168,7 @@ class _CudaWriter:
         flops = 2.0 * step.batch * step.m * step.n * terms + sum(w.flops for w in works)
         elements = step.batch * ((step.m + step.n) * terms + step.m * step.n)
         nbytes = step.a.dtype.itemsize * elements + sum(w.bytes for w in works)
-        if is_librarys:
+        if not joined.is_own:
             return self._call_of(kernel, step, flops, nbytes)
         of_all = [*(product.eqns for product in joined.products), *(nest.eqns for nest in joined.nests)]
         eqns = list(dict.fromkeys(eqn for own in of_all for eqn in own))

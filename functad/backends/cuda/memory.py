@@ -17,17 +17,17 @@ from functad.dtypes import plain_dtype
 class DeviceMemory:
     """A C-contiguous array on a device.
 
-    shape, dtype: of its elements. device: a `CudaDevice`. maker: the function whose result it is, for messages.
+    shape, dtype: of its elements. device: a `CudaDevice`. kept: a copy in the host's memory, once somebody asked for it.
     """
 
-    __slots__ = ("_host", "block", "device", "dtype", "shape")
+    __slots__ = ("block", "device", "dtype", "kept", "shape")
 
     def __init__(self, device: Any, block: PoolBlock, shape: tuple[int, ...], dtype: np.dtype) -> None:
         self.device = device
         self.block = block
         self.shape = shape
         self.dtype = dtype
-        self._host: np.ndarray | None = None
+        self.kept: np.ndarray | None = None
 
     @property
     def address(self) -> int:
@@ -42,12 +42,12 @@ class DeviceMemory:
 
     def host(self) -> np.ndarray:
         """The elements in the host's memory, read-only: copied at the first time, when the device has them."""
-        if self._host is None:
+        if self.kept is None:
             found = np.empty(self.shape, self.dtype)
             if found.size:
                 self.device.driver.download(found, self.address)
-            self._host = read_only_view(found)
-        return self._host
+            self.kept = read_only_view(found)
+        return self.kept
 
     def copy(self) -> DeviceMemory:
         """The same elements in other memory of the device."""

@@ -132,7 +132,10 @@ class MemoryPool:
             self._in_use -= size
             if shared:
                 self._source.synchronize_all()
-            self._free.setdefault(size, []).append(address)
+            free = self._free.get(size)
+            if free is None:
+                free = self._free[size] = []
+            free.append(address)
 
     def _fresh(self, wanted: Request) -> int:
         try:

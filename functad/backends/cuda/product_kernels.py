@@ -6,11 +6,14 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 
+from functad import machine_model
 from functad.backends.cuda.emit import TICKETS, CudaKernel, point_of, set_in
 from functad.backends.cuda.mapping import LoopMapping, MappedLoop
 from functad.backends.cuda.product_tiles import PAD, ProductSizes, ProductTile, shared_elements
@@ -18,8 +21,10 @@ from functad.backends.cuda.product_words import TERMS
 from functad.backends.cuda.vectors import PLAIN_MEMORY
 from functad.dtypes import kind_of
 from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
-from functad.lowering.nests.nest import Nest, fresh, literal_text
+from functad.lowering.nests.affine import data
+from functad.lowering.nests.nest import PRE, Let, Load, Nest, Statement, fresh, literal_text, names_of
 from functad.lowering.nests.printing import Parameter, own_names_apart, parameters
+from functad.lowering.nests.reductions import at_point, store_at
 from functad.lowering.steps import GemmStep
 from functad.primitives.loops.kernel_text import KernelText, total
 from functad.primitives.loops.text import cast
@@ -105,32 +110,68 @@ class Ending:
     def parameters(self) -> list[Parameter]:
         return list(self.given.values())
 
-    def lines(self, text: KernelText, around: Set[str] = frozenset()) -> None:
-        """What is done of the sum of result i, j, which is called `value`; around: names of the text around it."""
+    def lines(
+        self,
+        text: KernelText,
+        around: Set[str] = frozenset(),
+        points: Sequence[str] = ("",),
+        inside: Sequence[str] = ("",),
+    ) -> None:
+        """What is done of some results at a time, all that is loaded first.
+
+        around: names of the text around. points: behind the names of each one's row, column and sum. inside: the
+        conditions under which there is one.
+        """
         step = self.step
         apart = step.batch > 1 and step.c_batch != step.m * step.ldc
-        rows = [("q", step.c_batch), ("row", step.ldc)] if apart else [(ROW, step.ldc)]
-        place = total(*rows, COLUMN, step.c_offset)
-        if apart:
-            text.line(f"q = {ROW} // {step.m}", f"row = {ROW} % {step.m}")
-        if step.alpha != 1:
-            text.line(f"value = {literal_text(step.alpha, step.c.dtype)} * value")
-        if step.beta == 1:
-            text.line(f"value = value + c[{place}]")
-        elif step.beta:
-            text.line(f"value = value + {literal_text(step.beta, step.c.dtype)} * c[{place}]")
-        if self.is_kept:
-            text.line(f"c[{place}] = value")
+        for x in points if apart else ():
+            text.line(f"q{x} = {ROW}{x} // {step.m}", f"row{x} = {ROW}{x} % {step.m}")
+        rows = {x: [(f"q{x}", step.c_batch), (f"row{x}", step.ldc)] if apart else [(ROW + x, step.ldc)] for x in points}
+        places = [total(*rows[x], COLUMN + x, step.c_offset) for x in points]
+        for x, place in zip(points, places) if step.beta else ():
+            text.line(f"start{x} = c[{place}]")
+        for x in points:
+            if step.alpha != 1:
+                text.line(f"value{x} = {literal_text(step.alpha, step.c.dtype)} * value{x}")
+            if step.beta:
+                factor = "" if step.beta == 1 else f"{literal_text(step.beta, step.c.dtype)} * "
+                text.line(f"value{x} = value{x} + {factor}start{x}")
+        for x, place, test in zip(points, places, inside) if self.is_kept else ():
+            with text.block(*([f"if {test}:"] if test else [])):
+                text.line(f"c[{place}] = value{x}")
         known, names = {step.c.storage: "value"}, {name for name, _, _ in self.given.values()}
-        taken = {*around, "c", "q", "row", "value", ROW, COLUMN}
+        taken = {*around, *(f"{name}{x}" for x in points for name in _OF_RESULTS)}
         for nest in self.nests:
-            body = point_of(nest, self.given, known)
+            loads, stores = _at_points(nest, known, points)
+            lines = [point_of(loads, self.given).rstrip("\n")]
+            for one, test in zip(stores, inside):
+                stored = point_of(one, self.given).rstrip("\n")
+                lines.append(f"if {test}:\n{textwrap.indent(stored, '    ')}" if test else stored)
             own = [name for storage, (name, _, _) in self.given.items() if storage in parameters(nest)]
-            body, _ = own_names_apart(body, own, {*self.vocabulary, *taken, *names} - {*own})
+            body, _ = own_names_apart("\n".join(lines), own, {*self.vocabulary, *taken, *names} - {*own})
             taken |= set_in(body)
-            text.line(*body.rstrip("\n").split("\n"))
+            text.line(*body.split("\n"))
             if any(store.buffer.storage is step.c.storage for store in nest.stores):
                 known = {}
+
+
+def _at_points(nest: Nest, known: Mapping[Storage, str], points: Sequence[str]) -> tuple[Nest, list[Nest]]:
+    """A nest at several points of its loops without its stores, and the stores of each.
+
+    known: names of values that are read of some storages.
+    """
+    statements: list[Statement] = [
+        Let((s.name,), known[s.buffer.storage], (known[s.buffer.storage],), PRE, None)
+        if isinstance(s, Load) and s.buffer.storage in known
+        else s
+        for s in nest.statements
+    ]
+    own = {name for s in statements for name in names_of(s)} | {*known.values()}
+    names = [{name: name + x for name in own} for x in points]
+    at = [{s: data(s.name + x, s.low, s.high) for s in nest.loops} for x in points]
+    copied = [at_point(s, a, n) for s in statements for a, n in zip(at, names)]
+    stores = [[store_at(s, a, n) for s in nest.stores] for a, n in zip(at, names)]
+    return replace(nest, statements=copied, stores=[]), [replace(nest, statements=[], stores=one) for one in stores]
 
 
 class _Side:
@@ -235,7 +276,7 @@ class _ProductText:
             parts = new_buffer(f"parts_{step.name}", (tile.parts, step.batch * step.m * step.n), step.c.dtype)
             tickets = new_buffer("tickets", (step.batch * self.down * self.along,), np.dtype(np.uint32), TICKETS)
             given += [("parts", parts, "rw"), ("tickets", tickets, "rw")]
-        return CudaKernel(f"{text}\n", tuple(given), mapping)
+        return CudaKernel(f"{text}\n", tuple(given), mapping, tile.threads)
 
     def _block(self) -> None:
         tile, text, step = self.tile, self.text, self.step
@@ -279,35 +320,62 @@ class _ProductText:
         """Put the sums of all groups into shared memory, and let the block's threads go on from there."""
         tile, text, step = self.tile, self.text, self.step
         size, (a, b) = tile.height * tile.width, self.sides[-1]
+        few = TERMS if kind_of(self.dtype) == "f" and not b.layout.along and tile.columns % TERMS == 0 else 1
         for r in range(tile.rows):
-            for c in range(tile.columns):
-                row = [(x, f * tile.width) for x, f in (t if isinstance(t, tuple) else (t, 1) for t in a.result(r))]
+            row = [(x, f * tile.width) for x, f in (t if isinstance(t, tuple) else (t, 1) for t in a.result(r))]
+            for c in range(0, tile.columns, few):
                 place = total(("group", size), *row, *b.result(c))
-                text.line(f"shared[{place}] = sums[{r * tile.columns + c}]")
+                values = [f"sums[{r * tile.columns + c + k}]" for k in range(few)]
+                stored = f"store4(shared, {place}, {', '.join(values)})"
+                text.line(stored if few > 1 else f"shared[{place}] = {values[0]}")
         text.line("cuda.syncthreads()")
-        sums = [total("point", k * size) for k in range(tile.groups)]
-        whole = f"value = {' + '.join(f'shared[{at}]' for at in sums)}"
-        if tile.parts == 1:
-            with self._results(size):
-                text.line(whole)
-                self.ending.lines(text)
-        else:
-            with self._results(size):
-                text.line(whole, f"parts[part * {step.batch * step.m * step.n} + {ROW} * {step.n} + {COLUMN}] = value")
+        with self._results(size) as (points, inside):
+            for x, place in zip(points, self._places(points)):
+                sums = [total(place, k * size) for k in range(tile.groups)]
+                text.line(f"value{x} = {' + '.join(f'shared[{at}]' for at in sums)}")
+            if tile.parts == 1:
+                self.ending.lines(text, _OWN_NAMES, points, inside)
+            for x, test in zip(points, inside) if tile.parts > 1 else ():
+                with text.block(*([f"if {test}:"] if test else [])):
+                    place = f"part * {step.batch * step.m * step.n} + {ROW}{x} * {step.n} + {COLUMN}{x}"
+                    text.line(f"parts[{place}] = value{x}")
+        if tile.parts > 1:
             self._put_together(size)
         text.line("cuda.syncthreads()")
 
+    def _places(self, points: Sequence[str]) -> list[str]:
+        """Where in its tile each result is that a thread has at a time."""
+        return [total("point", k * self.tile.threads) for k in range(len(points))]
+
     @contextmanager
-    def _results(self, size: int) -> Iterator[None]:
-        """A loop over the results of a block, which its threads share."""
+    def _results(self, size: int) -> Iterator[tuple[list[str], list[str]]]:
+        """A loop over the results of a block, which its threads share, several at a time: see `_Ending.lines`.
+
+        What lies outside of the matrix counts as its last row, or column, until something is stored.
+        """
         tile, text, step = self.tile, self.text, self.step
-        with text.loop("point", "thread", size, "THREADS"):
-            text.line(f"i_here = first_row + point // {tile.width}", f"{COLUMN} = first_column + point % {tile.width}")
-            tests = [f"i_here < {step.m}"] if step.m % tile.height else []
-            tests += [f"{COLUMN} < {step.n}"] if step.n % tile.width else []
-            with text.block(*([f"if {' and '.join(tests)}:"] if tests else [])):
-                text.line(f"{ROW} = {total(('matrix', step.m), 'i_here') if step.batch > 1 else 'i_here'}")
-                yield
+        count = max(1, min(size // tile.threads, machine_model.CUDA_RESULTS_AT_ONCE))
+        points = [f"_p{k}" for k in range(count)] if count > 1 else [""]
+        inside = []
+        with text.loop("point", "thread", size, count * tile.threads):
+            for x, place in zip(points, self._places(points)):
+                tests = []
+                for name, first, end, divided, edge in (
+                    (ROW, "first_row", step.m, "//", tile.height), (COLUMN, "first_column", step.n, "%", tile.width),
+                ):  # fmt: skip
+                    place = f"({place})" if " " in place and place[0] != "(" else place
+                    text.line(f"{name}{x} = {first} + {place} {divided} {tile.width}")
+                    if end % edge:
+                        tests.append(f"{name}{x} < {end}")
+                if tests:
+                    text.line(f"inside{x} = {' and '.join(tests)}")
+                    text.line(
+                        f"{ROW}{x} = min({ROW}{x}, {step.m - 1})", f"{COLUMN}{x} = min({COLUMN}{x}, {step.n - 1})"
+                    )
+                if step.batch > 1:
+                    text.line(f"{ROW}{x} = {total(('matrix', step.m), ROW + x)}")
+                inside.append(f"inside{x}" if tests else "")
+            yield points, inside
 
     def _put_together(self, size: int) -> None:
         """The last block of a tile adds up what all parts have come to, in their order."""
@@ -319,16 +387,19 @@ class _ProductText:
             text.line("is_last = i32(1)")
         with text.block("if cuda.syncthreads_or(is_last):"):
             text.line("cuda.threadfence()")
-            with self._results(size):
-                text.line(f"place = {ROW} * {step.n} + {COLUMN}", "value = parts[place]")
+            with self._results(size) as (points, inside):
+                for x in points:
+                    text.line(f"place{x} = {ROW}{x} * {step.n} + {COLUMN}{x}", f"value{x} = parts[place{x}]")
                 with text.loop("at", 1, parts):
-                    text.line(f"value = value + parts[at * {results} + place]")
-                self.ending.lines(text)
+                    text.line(*[f"value{x} = value{x} + parts[at * {results} + place{x}]" for x in points])
+                self.ending.lines(text, _OWN_NAMES, points, inside)
 
 
+_OF_RESULTS = ("value", "start", "inside", "place", "q", "row", ROW, COLUMN)
 _OWN_NAMES = frozenset(
     ("shared", "thread", "group", "down", "beside", "block", "first_row", "first_column", "part", "parts", "matrix",
-     "begin", "end", "first", "within", "point", "i_here", "sums", "value",
-     "tickets", "is_last", "place", "at", "q", "row", "c", ROW, COLUMN, *(f"{side}_{what}" for side in "ab"
+     "begin", "end", "first", "within", "point", "sums", "tickets", "is_last", "at", "c",
+     *(f"{name}{x}" for name in _OF_RESULTS
+       for x in ("", *(f"_p{k}" for k in range(16)))), *(f"{side}_{what}" for side in "ab"
      for what in ("line", "inner", "to", "from", "ahead")))
 )  # fmt: skip

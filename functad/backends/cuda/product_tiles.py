@@ -83,9 +83,9 @@ def tile_for(sizes: ProductSizes, threads: int, may_part: bool) -> ProductTile:
 
 
 def clocks(sizes: ProductSizes, tile: ProductTile) -> float:
-    """About how many clocks of a multiprocessor a product takes.
+    """About how many clocks of a multiprocessor a product takes, once its kernel has begun.
 
-    Each round of terms waits for memory once, unless other blocks of the multiprocessor have something to do meanwhile.
+    Each round of terms waits for memory once.
     """
     blocks = sizes.batch * -(-sizes.rows // tile.height) * -(-sizes.columns // tile.width) * tile.parts
     each = -(-blocks // machine_model.CUDA_CORES)
@@ -94,36 +94,51 @@ def clocks(sizes: ProductSizes, tile: ProductTile) -> float:
     per_result = words * (1 + machine_model.CUDA_SHARED_CLOCKS * (1 / tile.rows + 1 / tile.columns))
     computing = terms * tile.height * tile.width / machine_model.CUDA_CORE_PRODUCTS * per_result
     loading = terms * (tile.height + tile.width) * sizes.itemsize / machine_model.CUDA_CACHE_BYTES
-    waiting = rounds * machine_model.CUDA_MEMORY_CLOCKS
-    ending = (tile.groups + 1) * tile.height * tile.width / tile.threads * machine_model.CUDA_SHARED_CLOCKS
+    waiting = rounds * machine_model.CUDA_ROUND_CLOCKS
+    ending = (tile.groups + 1) * tile.height * tile.width / tile.threads * machine_model.CUDA_RESULT_CLOCKS
     gathering = machine_model.CUDA_GATHER_CLOCKS if tile.parts > 1 else 0
     return max(computing, loading) + waiting + each * ending + gathering
 
 
 def _tiles(sizes: ProductSizes, threads: int, may_part: bool) -> Iterator[ProductTile]:
     kinds = machine_model.CUDA_PRODUCT_TILES if threads >= 32 else _FEW_THREADS
+    wanted = {threads, min(max(2 * threads, machine_model.CUDA_THREADS), 2 * machine_model.CUDA_THREADS)}
     for down, across, rows, columns in kinds:
-        if threads % (down * across):
-            continue
-        groups = threads // (down * across)
-        for depth in (4, 8, 16, 32, 64, 128, 256):
-            tile = ProductTile(down, across, rows, columns, depth, groups)
-            staged = (tile.height + tile.width) * depth * sizes.itemsize / (4 * threads)
-            fits = shared_elements(tile) * sizes.itemsize <= machine_model.CUDA_SHARED_BYTES
-            lines = max(depth, tile.height, tile.width) <= sizes.width * threads
-            few = depth == TERMS * groups or staged <= machine_model.CUDA_STAGED_WORDS
-            if depth < TERMS * groups or not (fits and lines and few):
-                continue
-            yield tile
-            parts = 2
-            while may_part and sizes.terms > parts * depth and parts <= machine_model.CUDA_MOST_PARTS:
-                yield tile._replace(parts=parts)
-                parts *= 2
+        for all_threads in sorted(wanted) if threads >= 32 else [threads]:
+            groups, rest = divmod(all_threads, down * across)
+            for depth in _DEPTHS if not rest else ():
+                tile = ProductTile(down, across, rows, columns, depth, groups)
+                if _fits(sizes, tile):
+                    yield tile
+                    parts = 2
+                    while may_part and sizes.terms > parts * depth and parts <= machine_model.CUDA_MOST_PARTS:
+                        yield tile._replace(parts=parts)
+                        parts *= 2
+
+
+_DEPTHS = (4, 8, 16, 32, 64, 128, 256)
+
+
+def _fits(sizes: ProductSizes, tile: ProductTile) -> bool:
+    """Whether a tile fits into shared memory, and what is loaded ahead into registers; each thread loads lines."""
+    staged = (tile.height + tile.width) * tile.depth * sizes.itemsize / (4 * tile.threads)
+    least = TERMS * tile.groups
+    few = tile.depth == least or tile.depth > least and staged <= machine_model.CUDA_STAGED_WORDS
+    lines = max(tile.depth, tile.height, tile.width) <= sizes.width * tile.threads
+    return few and lines and shared_elements(tile) * sizes.itemsize <= machine_model.CUDA_SHARED_BYTES
 
 
 _FEW_THREADS = ((1, 2, 4, 2), (2, 2, 2, 2))  # of Numba's simulator, of which each is a thread of Python's
 
 
-def taken_by_library(sizes: ProductSizes) -> bool:
-    """Whether a product is large enough for cuBLAS, which multiplies faster, but takes longer to begin."""
-    return sizes.results * sizes.terms * sizes.itemsize / 4 > machine_model.CUDA_OWN_TERMS
+def taken_by_library(sizes: ProductSizes, threads: int, followers: int) -> bool:
+    """Whether a product is cuBLAS's, which multiplies large matrices faster, but takes longer to begin.
+
+    followers: kernels that are a part of functad's own.
+    """
+    terms = sizes.results * sizes.terms * sizes.itemsize / 4
+    library = machine_model.CUDA_LIBRARY_CLOCKS + terms / (
+        machine_model.CUDA_CORES * machine_model.CUDA_LIBRARY_PRODUCTS
+    )
+    library += followers * machine_model.CUDA_NEXT_CLOCKS
+    return clocks(sizes, tile_for(sizes, threads, True)) > library

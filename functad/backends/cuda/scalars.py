@@ -15,7 +15,7 @@ from functad.backends.cpu.scalars import complex as complex_scalars
 from functad.backends.cpu.scalars import elementary as scalars
 from functad.backends.cpu.scalars import exact as exact_scalars
 from functad.backends.cpu.scalars import special as special_scalars
-from functad.backends.cuda import product_words
+from functad.backends.cuda import numba_package, product_words
 from functad.backends.cuda.vectors import load4, store4
 from functad.system import numba_here
 
@@ -32,6 +32,7 @@ INTRINSICS: dict[str, Callable[..., Any]] = {
 }
 INTRINSICS |= {"accumulate": scalars.accumulate, "load4": load4, "store4": store4}
 if numba_here.is_installed() and not SIMULATED:
+    numba_package.require()
     INTRINSICS = import_module("functad.backends.cuda.intrinsics").on_cuda(INTRINSICS)
     INTRINSICS |= import_module("functad.backends.cuda.product_intrinsics").WORDS
 else:

@@ -316,7 +316,7 @@ def convolution(number: int) -> None:
 def check_pooling() -> None:
     """Windows that meet and that do not, at borders, and their gradients."""
     together = Share()
-    for shape in some([(2, 6, 24, 24), (1, 3, 9, 7), (3, 2, 33, 5)]):
+    for shape in some([(2, 6, 24, 24), (1, 3, 9, 7)]):
         x = floats(*shape)
         for window, strides, padding in (
             ((2, 2), (2, 2), "VALID"),
@@ -351,7 +351,7 @@ def check_gradients_of_embeddings() -> None:
 
 def check_updates_of_many_places() -> None:
     together = Share()
-    for n in LENGTHS[1::2]:
+    for n in LENGTHS[2::3]:
         at = (np.arange(n) * 31 % (n // 2 + 1) - 1).astype(np.int32)
         x, r = floats(n // 2 + 1), floats(n)
         for kind in ("add", "set", "max", "multiply"):

@@ -60,7 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     start = time.monotonic()
     known = _names()
-    names = [n for n in known if not given.names or n.startswith(tuple(given.names))]
+    whole, starts = set(given.names) & set(known), tuple(set(given.names) - set(known))
+    names = [n for n in known if not given.names or n in whole or n.startswith(starts)]
     checks = Checks(names, given.seconds)
     workers = [threading.Thread(target=_work, args=(checks,)) for _ in range(min(given.processes, len(names)))]
     for worker in workers:

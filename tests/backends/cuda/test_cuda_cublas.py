@@ -40,7 +40,7 @@ def blas(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(autouse=True)
 def all_by_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """However small: functad's own kernel multiplies small matrices otherwise."""
-    monkeypatch.setattr("functad.machine_model.CUDA_OWN_TERMS", 0)
+    monkeypatch.setattr("functad.machine_model.CUDA_LIBRARY_CLOCKS", -1e9)
 
 
 def streams_of_products(path: str) -> list[int]:
@@ -102,7 +102,7 @@ def test_cublas_is_recorded_and_may_be_done_without(blas: str, monkeypatch: pyte
     with functad.config.context(cuda_products="functad"):
         own = executable(product, square, square)
     assert [launch.kernel.name for launch in launches_of(own, device)] == ["product_c_sin_d"]
-    monkeypatch.setattr("functad.machine_model.CUDA_OWN_TERMS", 40**3)
+    monkeypatch.setattr("functad.machine_model.CUDA_LIBRARY_CLOCKS", 9000)
     assert len(launches_of(executable(product, square, square), device)) == 1
     assert "cuda_products" in JIT_OPTIONS
 

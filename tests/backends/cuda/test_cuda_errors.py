@@ -9,6 +9,7 @@ import ctypes
 import importlib
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from fake_cuda import FakeCuda
 import functad
 from functad.backends.cuda import device as device_module
 from functad.backends.cuda import driver as cuda_driver
+from functad.backends.cuda import numba_package
 from functad.backends.cuda.driver import PROTOTYPES, library
 from functad.cli import doctor
 from functad.errors import CompilationError, DeviceError, DeviceFaultError
@@ -113,6 +115,21 @@ def test_a_library_that_is_missing_is_no_fault_of_a_kernel() -> None:
     compiler = importlib.import_module("functad.backends.cuda.compiler")
     text = compiler._explained(DynamicLibNotFoundError("libnvrtc.so.12"))
     assert re.search(r"missing.*libnvrtc.so.12.*functad\[cuda\].*CUDA_HOME", text) and "report" not in text
+
+
+def test_a_compiler_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = AttributeError("module 'numpy' has no attribute 'row_stack'")
+    text = numba_package.explained(gone)
+    assert re.search(r"does not work with numpy \d.*row_stack.*pip install 'numpy<2.5'", text)
+    assert "functad[cuda]" in numba_package.explained(ImportError("no libfoo"))
+    monkeypatch.setattr(numba_package, "_problem", lambda: gone)
+    with pytest.raises(CompilationError, match="numpy<2.5"):
+        numba_package.require()
+    monkeypatch.setattr(cuda_driver, "library", FakeCuda)
+    scalars = SimpleNamespace()  # as importing it raises the error, reading it does
+    monkeypatch.setattr(doctor.importlib, "import_module", lambda name: numba_package.require() or scalars)
+    with pytest.raises(doctor.Problem, match="numpy<2.5"):
+        doctor._is_simulated()
 
 
 def test_what_the_assembler_says_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,10 +15,13 @@ from cuda_driver_tools import F32, X, device_of, executable, launches_of
 from fake_cuda import FakeCuda
 
 import functad.numpy as jnp
+from functad import machine_model
 from functad.backends.cuda import exchange
+from functad.backends.cuda.driver import PROTOTYPES
 from functad.backends.cuda.launching import ArrayPlace, Kernel, LaunchNode, PackedLaunch
 from functad.backends.cuda.memory import DeviceMemory
 from functad.errors import DeviceFaultError
+from functad.ir import Aval
 
 
 def test_arguments_are_packed_as_numba_takes_them() -> None:
@@ -125,6 +128,36 @@ def test_events_tell_how_long_kernels_take(monkeypatch: pytest.MonkeyPatch) -> N
     assert all(k.time > 0 and k.floor > 0 for k in profile.kernels) and profile.step > 0
     assert fake.calls.count("cuEventCreate") == fake.calls.count("cuEventDestroy")
     assert step.ptx(device) == {k: ".target sm_90" for k in step.generated.kernels}
+
+
+def test_a_profile_starts_kernels_many_times_and_copies_whole_numbers_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("functad.machine_model.CUDA_COPY_BYTES", 1 << 12)
+    monkeypatch.setattr("functad.machine_model.CUDA_REPEATS", 1)
+    monkeypatch.setattr("functad.machine_model.CUDA_PROFILE_STARTS", 5)
+    fake = FakeCuda()
+    device = device_of(fake)
+    whole = Aval((6,), np.dtype(np.int32))
+    step = executable(lambda n, x: [n + 1, x * 2], whole, Aval((7,), F32), donated=(True, True))
+    n, x = device.put(np.arange(6, dtype=np.int32)), device.put(np.ones(7, F32))
+    device.copy_speed()  # measured once
+    fake.launches.clear()
+    copied = fake._cuMemcpyAsync
+    copies: list[tuple[int, int]] = []
+
+    def copy(target: int, source: int, nbytes: int, stream: int) -> None:
+        copies.append((target, source))
+        copied(target, source, nbytes, stream)
+
+    fake._cuMemcpyAsync = copy  # type: ignore[method-assign]
+    fake.cuMemcpyAsync = fake._entry("cuMemcpyAsync", PROTOTYPES["cuMemcpyAsync"][1])  # type: ignore[attr-defined]
+    profile = step.profile_on([n, x], device)
+    entries = [launch["entry"] for launch in fake.launches]
+    steps = 2 + machine_model.CUDA_PROFILE_STEPS
+    for kernel in profile.kernels:  # once and six times between events, once for those that follow; and in all steps
+        assert entries.count(kernel.kernel) == 1 + 6 + 1 + steps and kernel.time > 0
+    assert n.address not in [target for target, _ in copies]  # it was copied first: a profile donates nothing
+    back = [pair for pair in set(copies) if copies.count(pair) > 5]
+    assert len(profile.kernels) == 2 and len(back) == 1
 
 
 def test_other_libraries_are_waited_for_and_wait() -> None:

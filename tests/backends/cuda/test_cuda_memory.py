@@ -5,6 +5,8 @@ The driver is a stand-in.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from cuda_driver_tools import F32, X, device_of, executable
@@ -71,6 +73,28 @@ def test_out_of_memory_says_what_was_asked_and_what_is_held() -> None:
     statistics = device.memory_stats()
     assert statistics["bytes_limit"] == 100_000 and statistics["bytes_in_use"] >= 3 * 20_000
     assert len(held) == 3
+
+
+def chain(x: Any) -> Any:
+    for _ in range(4):
+        x = jnp.cumsum(x[::-1])
+    return [x]
+
+
+def test_small_programs_keep_their_temporaries_apart_and_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    apart = executable(chain, X).memory_plan
+    assert apart.arena_bytes == apart.unshared_bytes and len(set(apart.offsets.values())) == len(apart.offsets) >= 3
+    monkeypatch.setattr("functad.machine_model.CUDA_SHARED_ARENA", 0)
+    shared = executable(chain, X)
+    assert shared.memory_plan.arena_bytes < apart.arena_bytes
+    held = []
+    for kept in (1 << 20, 0):
+        monkeypatch.setattr("functad.machine_model.CUDA_KEPT_ARENA", kept)
+        device = device_of(FakeCuda())
+        step = executable(chain, X)
+        step.on_device([np.ones(6, F32)], device)
+        held.append(device.memory_stats()["bytes_in_use"])
+    assert held[0] > held[1]
 
 
 def test_sizes_of_pieces_waste_little() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import gpu_operators
+from benchmarks import gpu_operators, gpu_table
 
 ROOT = Path(__file__).parents[3]
 
@@ -36,6 +36,45 @@ def test_the_session_in_the_simulator(tmp_path: Path) -> None:
     assert "<svg" in (tmp_path / "gpu-steps.svg").read_text("utf-8")
     assert {"gpu-roofline-forward.svg", "gpu-roofline-both.svg", "gpu-threads.svg"} <= set(os.listdir(tmp_path))
     assert (tmp_path / "threads-32.json").exists() and "CUDA" in (tmp_path / "doctor.txt").read_text("utf-8")
+
+
+def test_tables_of_a_session(tmp_path: Path) -> None:
+    """Figures come into a page from the results alone; what was not measured is a dash."""
+    results = {
+        "overhead of a call": {"host µs": 9.96, "all µs": 10.0},
+        "operator add, forward, 4096": {"µs": 50.0, "floor µs": 45.0, "operations": 0.0, "torch µs": 60.0},
+        "operator matmul, both, 8192": {"µs": 4.0, "floor µs": 1.0, "operations": 100.0},
+        "W5-512, functad": {"µs": 30.0},
+        "W5-512, jax": {"µs": 60.0},
+        "W5-512, functad, TF32": {"µs": 25.0},
+        "W5-512, jax, TF32": {"µs": 50.0},
+        "W1, functad": {"µs": 123.4},
+        "operation softmax": {"µs": 10.0, "floor µs": 9.0, "torch µs": 20.0},
+    }
+    session = {"date": "2026-11-27 08:00:00 UTC", "gpu": "X", "versions": {"torch": "2.11"}, "copy bytes a µs": 4.06e6}
+    text = gpu_table.text({**session, "results": results})
+    assert "on 2026-11-27 on one X (copies read and write 4.06 TB/s), with torch 2.11." in text
+    assert "| W5: perceptron, h = 512, batch 100 | 30.0 | – | – | 60.0 | 25.0 | 50.0 | 0.50 | 0.50 |" in text
+    assert "| 123 | – | – | – | – | – | – | – |" in text and "takes 10.0 µs of the host" in text
+    assert "| x + y | 0.90 (0.75) | – | – | – |" in text and "| matrix product | – | – | – | 1.00 |" in text
+    assert "| softmax | 10.0 | 20.0 | 0.50 | 0.90 |" in text
+    page = f"before\n{gpu_table.BEGIN}\nold\n{gpu_table.END}\nafter\n"
+    assert gpu_table.placed(page, "new") == page.replace("old", "new")
+    (tmp_path / "gpu.json").write_text(json.dumps({**session, "results": results}), "utf-8")
+    (tmp_path / "page.md").write_text(page, "utf-8")
+    assert gpu_table.main([str(tmp_path), "--into", str(tmp_path / "page.md")]) == 0
+    assert "0.90 (0.75)" in (tmp_path / "page.md").read_text("utf-8")
+
+
+def test_what_is_documented_is_what_was_measured() -> None:
+    kept = ROOT / "benchmarks" / "results" / "gpu" / "gpu.json"
+    if not kept.exists():
+        pytest.skip("no session on a GPU is kept")
+    page = (ROOT / "docs" / "gpus.md").read_text("utf-8")
+    found = gpu_table.text(json.loads(kept.read_text("utf-8")))
+    assert gpu_table.placed(page, found) == page, (
+        "python -m benchmarks.gpu_table benchmarks/results/gpu --into docs/gpus.md"
+    )
 
 
 def test_shares_of_the_roofline(tmp_path: Path) -> None:

@@ -239,24 +239,21 @@ def _optimized(texts: Iterable[str], context: llvm.ContextRef, machine: llvm.Tar
     tuning.loop_vectorization = True
     tuning.slp_vectorization = True
     builder = llvm.create_pass_builder(machine, tuning)
-    # The passes would simplify each kernel, put it into the function that is exported, and simplify it once more.
-    _inline(module, builder)
     run_passes(builder.getModulePassManager(), module, builder)
-    rare = [function for function in module.functions if function.name.startswith(rare_branches.PREFIX)]
-    if rare:
-        # Loops are vectors now: who asks whether a lane takes the branch need not be called, with all registers saved.
-        for function in rare:
+    # Loops are vectors now: who asks whether a lane takes a rare branch need not be called, with all registers saved;
+    # and kernels come into the functions that are exported. Before, all passes would have gone over them twice.
+    for function in module.functions:
+        if function.linkage == llvm.Linkage.weak_any:
+            function.add_function_attribute("alwaysinline")
             function.linkage = "internal"
-        _inline(module, builder)
-    return module
-
-
-def _inline(module: llvm.ModuleRef, builder: llvm.PassBuilder) -> None:
-    """Put functions that are always inlined where they are called; nothing stays that nobody can call."""
+        elif function.name.startswith(rare_branches.PREFIX):
+            function.linkage = "internal"
     passes = llvm.create_new_module_pass_manager()
     passes.add_always_inliner_pass()
     passes.add_global_dead_code_eliminate_pass()
+    passes.add_sroa_pass()  # nobody writes to the places of result and exception
     run_passes(passes, module, builder)
+    return module
 
 
 def _joined(modules: Sequence[llvm.ModuleRef]) -> llvm.ModuleRef:
@@ -300,9 +297,13 @@ def _add_trampoline(name: str, signature: Sequence[Argument], lowered: Specializ
         if isinstance(kind, Shifted):
             address = builder.add(address, word())
         values.append(builder.inttoptr(address, argument.type))
-    # Known to be small, they let LLVM see that indices such as 1000 * i + j do not overflow.
-    extent = ir.Constant(_I64, (1 << 40) - 1)
-    _call(builder, lowered, [*values, builder.and_(start, extent), builder.and_(stop, extent)])
+    _call(builder, lowered, [*values, start, stop])
+    lowered.function.linkage = (
+        "weak"  # LLVM might find another one instead, so it leaves the call as it is: `_optimized`
+    )
+    for extent in lowered.function.args[-2:]:
+        # Known to be small, they let LLVM see that indices such as 1000 * i + j do not overflow.
+        set.add(extent.attributes, f"range(i64 0, {1 << 40})")  # llvmlite knows no such attribute
     builder.ret_void()
     return exported
 
@@ -328,7 +329,6 @@ def _call(builder: ir.IRBuilder, lowered: Specialization, arguments: Sequence[ir
     # Numba's functions write result and exception through their first two arguments; ours raise nothing.
     function = lowered.function
     function.linkage = "internal"
-    function.attributes.add("alwaysinline")
     value = builder.alloca(function.args[0].type.pointee)
     problem = builder.alloca(function.args[1].type.pointee)
     builder.call(function, [value, problem, *arguments])
