@@ -48,7 +48,7 @@ LONGEST = [
         "deep_trees report nn_recurrent_combining cpu_random_programs kinks doctor numpy_methods debug cpu_blas "
         "lowering_fuse numpy_calls cpu_tiles cpu_range api_dispatch loop_layout sparse_linalg namespaces "
         "optim_least_squares optim_lbfgs explanation explanation_browser graph_browser registered_passes "
-        "gpu_session fitting nn_attention augment nn_layers loader nn_normalization reference"
+        "gpu_session fitting nn_attention augment nn_layers loader nn_normalization cuda_users reference"
     ).split()
 ]
 OF_THE_LONGEST = 6

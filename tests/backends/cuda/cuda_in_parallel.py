@@ -16,15 +16,24 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-# How names begin, in the order in which checks are begun: what takes long or tells most is first, then come all others.
+# How names begin, in the order in which checks are begun: what takes long or tells most is first.
 FIRST = (
-    *(f"edges, {name}" for name in ("W1", "W2", "W3", "W5", "lstm", "conv", "softmax", "sums", "extrema")),
+    *(f"edges, {name}" for name in ("W1", "W2", "W3", "W5", "lstm", "conv", "softmax", "sums", "extrema", "layer")),
+    *(f"edges, {name}" for name in ("products", "gradients", "updates", "cross", "attention", "pooling", "recurrent")),
+    "edges, transposes",
+    "rows_by",
+    "long_",
+    "products",
+    "squares",
+    "what_",
+    "functions",
+    "loops",
+    *(f"primitive {name}" for name in ("reduce_", "arg", "dot", "conv", "select_and", "cum", "scatter", "transpose")),
     "edges",
-    "sorts_by",
     "random programs of medium",
     "arrays",
-    *(f"primitive {name}" for name in ("reduce_", "arg", "dot", "conv", "select_and", "cum", "scatter", "sort", "tr")),
 )
+LAST = ("primitive", "random", "sorts_by")  # of all others
 LONGEST_CHECK = 120.0  # seconds, after which a check counts as one that hangs
 FAULTS = ("illegal address", "DeviceFaultError", "CUDA_ERROR_LAUNCH")  # after them a process has no GPU any more
 
@@ -79,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _place(name: str) -> int:
     places = [k for k, start in enumerate(FIRST) if name.startswith(start)]
-    return places[0] if places else len(FIRST) + name.startswith(("primitive", "random"))
+    return places[0] if places else len(FIRST) + name.startswith(LAST)
 
 
 def _names() -> list[str]:
