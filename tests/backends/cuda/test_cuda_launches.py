@@ -20,6 +20,7 @@ from functad.backends.cuda import exchange
 from functad.backends.cuda.driver import PROTOTYPES
 from functad.backends.cuda.launching import ArrayPlace, Kernel, LaunchNode, PackedLaunch
 from functad.backends.cuda.memory import DeviceMemory
+from functad.backends.cuda.product_tiles import ProductSizes, clocks, shared_elements, taken_by_library, tile_for
 from functad.errors import DeviceFaultError
 from functad.ir import Aval
 
@@ -182,3 +183,17 @@ def test_arrays_of_other_libraries_are_copied_before_their_owner_goes_on(monkeyp
         order = [name for name in fake.calls if name in (first, "cuMemcpyAsync", "cuStreamSynchronize")]
         assert order == [first, "cuMemcpyAsync", "cuStreamSynchronize"]
         assert np.array_equal(taken, np.arange(6))
+
+
+def test_tiles_of_products_keep_a_large_gpu_busy() -> None:
+    """Few results of many terms are summed in parts; what is large is a library's, if there is one."""
+    layer, narrow = ProductSizes(1, 100, 128, 784, 4, 4), ProductSizes(1, 100, 10, 4096, 4, 1)
+    for sizes in (layer, narrow):
+        tile = tile_for(sizes, 128, True)
+        blocks = -(-sizes.rows // tile.height) * -(-sizes.columns // tile.width) * tile.parts
+        assert 100 <= blocks <= 132
+        assert shared_elements(tile) * sizes.itemsize <= machine_model.CUDA_SHARED_BYTES
+        assert clocks(sizes, tile) <= clocks(sizes, tile_for(sizes, 128, False))
+    assert tile_for(narrow, 128, True).parts > 1
+    large = ProductSizes(1, 4096, 4096, 4096, 4, 4)
+    assert [taken_by_library(sizes, 128, 0) for sizes in (layer, narrow, large)] == [False, False, True]
