@@ -67,7 +67,9 @@ def executable(program: Program, donated: tuple[bool, ...] = (), backend: str | 
     own = extensions_of("backend").get(chosen), *own_optimisations()
     key = ("executable", chosen, donated, *_compiled_by(config), *own)
     known: Executable | None = program.cache.get(key)
-    return known or once(
+    if known is not None:
+        return known
+    return once(
         (id(program), *key),
         lambda: program.cache.get(key),
         lambda: memoised(program, key, lambda: _compiled(program, chosen, donated)),

@@ -411,6 +411,8 @@ class CudaDriver:
         """A graph of what an action starts in the stream that it is given, so many times, one after the other."""
         self._destroy_forgotten()
         stream = self.recording[0]
+        if self.blas is not None:
+            self.blas.prepare(stream)
 
         def repeated() -> None:
             for _ in range(times):
@@ -621,7 +623,8 @@ class CudaRun:
     def change(self, graph: LaunchGraph, numbers: Sequence[int], bases: Sequence[int]) -> bool:
         """Let the nodes of these numbers have other memories; False if that cannot be."""
         ready, nodes, starts = graph.ready, graph.nodes, self._starts
-        for number in numbers:
-            if starts[number].change(ready, nodes[number], bases):
-                return False
-        return True
+        before = self._driver.enter()  # a driver that has no context current may crash
+        try:
+            return not any(starts[number].change(ready, nodes[number], bases) for number in numbers)
+        finally:
+            self._driver.leave(before)

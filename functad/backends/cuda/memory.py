@@ -17,7 +17,7 @@ from functad.dtypes import plain_dtype
 class DeviceMemory:
     """A C-contiguous array on a device.
 
-    shape, dtype: of its elements. device: a `CudaDevice`. kept: a copy in the host's memory, once somebody asked for it.
+    shape, dtype: of its elements. device: a `CudaDevice`. kept: a copy in the host's memory, if somebody asked for it.
     """
 
     __slots__ = ("block", "device", "dtype", "kept", "shape")

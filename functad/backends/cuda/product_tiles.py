@@ -106,7 +106,7 @@ def _tiles(sizes: ProductSizes, threads: int, may_part: bool) -> Iterator[Produc
     for down, across, rows, columns in kinds:
         for all_threads in sorted(wanted) if threads >= 32 else [threads]:
             groups, rest = divmod(all_threads, down * across)
-            for depth in _DEPTHS if not rest else ():
+            for depth in (2**k for k in range(2, 9)) if not rest else ():
                 tile = ProductTile(down, across, rows, columns, depth, groups)
                 if _fits(sizes, tile):
                     yield tile
@@ -114,9 +114,6 @@ def _tiles(sizes: ProductSizes, threads: int, may_part: bool) -> Iterator[Produc
                     while may_part and sizes.terms > parts * depth and parts <= machine_model.CUDA_MOST_PARTS:
                         yield tile._replace(parts=parts)
                         parts *= 2
-
-
-_DEPTHS = (4, 8, 16, 32, 64, 128, 256)
 
 
 def _fits(sizes: ProductSizes, tile: ProductTile) -> bool:

@@ -190,7 +190,7 @@ class Stretch:
 
     def _changed(self, bases: tuple[int, ...]) -> Any:
         """The latest graph, or that which needs the fewest changes, with these; None if one more had better be made."""
-        nearest = self._latest
+        nearest = self._latest if self._latest in self._graphs else next(iter(self._graphs))
         users = self._users_of_changed(nearest, bases)
         if len(users) > machine_model.CUDA_CHANGES:
             nearest = min(self._graphs, key=lambda known: len(self._users_of_changed(known, bases)))

@@ -182,6 +182,27 @@ def on_or_off(x: Any, indices: Any) -> Any:
     return on_gpu(indices) if isinstance(x, DeviceArray) else indices
 
 
+def check_operations_that_come_again() -> None:
+    """Found by types, parameters, devices and options, as the CPU tells them apart."""
+    kinds = [X, X.astype(np.float16), X.astype(np.int32), X.T, X[0]]
+    functions: list[Callable[[Any], Any]] = [
+        lambda x: x + x, lambda x: x * 0.5, lambda x: 2 - x, jnp.sin, lambda x: x.sum(0), lambda x: x.sum(-1), jnp.sort,
+        lambda x: jnp.reshape(x, -1), lambda x: jnp.pad(x, 1, constant_values=0.0),
+        lambda x: jnp.pad(x, 1, constant_values=-0.0), lambda x: x == x.min(),
+    ]  # fmt: skip
+    for _ in range(3):
+        for x, function in itertools.product(kinds, functions):
+            got, expected = function(on_gpu(x)), function(jnp.asarray(x))
+            assert isinstance(got, DeviceArray) and got.dtype == expected.dtype and got.weak_type == expected.weak_type
+            np.testing.assert_allclose(np.asarray(got), np.asarray(expected), rtol=1e-5)
+            assert np.array_equal(np.signbit(np.asarray(got)), np.signbit(np.asarray(expected)))
+    x = on_gpu(np.float32([0, np.inf]))
+    assert np.isnan(np.asarray(x * x[0])).any()
+    with functad.config.context(debug_nans=True):
+        assert "nan" in raised(FloatingPointError, lambda: x * x[0])
+    assert np.isnan(np.asarray(x * x[0])).any()
+
+
 def check_mixing() -> None:
     x = on_gpu(X)
     add = functad.jit(lambda a, b: a + b["c"])

@@ -138,6 +138,15 @@ def test_products_run_at_one_time_with_memory_of_their_own(blas: str, monkeypatc
         assert np.array_equal(results[0].host(), x.host() @ other.host())
 
 
+def test_products_are_profiled_before_they_are_called(blas: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("functad.machine_model.CUDA_CUBLAS_BYTES", 1 << 12)
+    monkeypatch.setattr("functad.machine_model.CUDA_COPY_BYTES", 1 << 12)
+    monkeypatch.setattr("functad.machine_model.CUDA_REPEATS", 1)
+    square = Aval((40, 40), F32)
+    step = executable(lambda x, y: [x @ y], square, square)
+    assert len(step.profile_on([np.ones((40, 40), F32)] * 2, device_of(FakeCuda(), blas=blas)).kernels) == 1
+
+
 def reaches(nodes: Any, first: int, then: int) -> bool:
     """Whether one node waits for another."""
     return first in nodes[then].after or any(reaches(nodes, first, other) for other in nodes[then].after)

@@ -24,6 +24,7 @@ from functad import lax, nn
 from functad.backends.cuda import executable as cuda_backend
 from functad.backends.cuda.dependencies import Access, longest_chain, ordered
 from functad.backends.cuda.running import DeviceRun
+from functad.errors import DeviceError
 from functad.ir import Aval
 from functad.optimize.pipeline import simplify
 from functad.tracing import trace_to_program
@@ -209,6 +210,24 @@ def test_a_graph_that_cannot_be_changed_is_recorded_anew() -> None:
     fake.launches.clear()
     step.on_device([w, batches[2]], device)
     assert len(set(fake.replays)) == 2 and batches[2].address in [w for x in fake.launches for w in x["words"]]
+
+
+def test_a_failure_while_a_graph_is_recorded_leaves_a_step_that_can_be_called() -> None:
+    fake = FakeCuda()
+    device = device_of(fake)
+    step = executable(chained(6), X, X)
+    w, *batches = (device.put(np.ones(6, F32)) for _ in range(7))
+    for _ in range(2):
+        for batch in batches[:3]:
+            step.on_device([w, batch], device)
+    for name in ("cuGraphExecKernelNodeSetParams", "cuGraphInstantiate"):
+        fake.next_code(name, 2)
+    with pytest.raises(DeviceError, match="no memory left for kernels or graphs"):
+        step.on_device([w, batches[3]], device)
+    for batch in batches:
+        fake.launches.clear()
+        step.on_device([w, batch], device)
+        assert any(batch.address in launch["words"] for launch in fake.launches)
 
 
 def test_graphs_of_many_addresses_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -252,6 +252,7 @@ def _optimized(texts: Iterable[str], context: llvm.ContextRef, machine: llvm.Tar
     passes.add_always_inliner_pass()
     passes.add_global_dead_code_eliminate_pass()
     passes.add_sroa_pass()  # nobody writes to the places of result and exception
+    passes.add_post_order_function_attributes_pass()  # what calls nothing needs no tables for who unwinds the stack
     run_passes(passes, module, builder)
     return module
 
@@ -298,9 +299,7 @@ def _add_trampoline(name: str, signature: Sequence[Argument], lowered: Specializ
             address = builder.add(address, word())
         values.append(builder.inttoptr(address, argument.type))
     _call(builder, lowered, [*values, start, stop])
-    lowered.function.linkage = (
-        "weak"  # LLVM might find another one instead, so it leaves the call as it is: `_optimized`
-    )
+    lowered.function.linkage = "weak"  # for all that LLVM knows, another one is called in the end: see `_optimized`
     for extent in lowered.function.args[-2:]:
         # Known to be small, they let LLVM see that indices such as 1000 * i + j do not overflow.
         set.add(extent.attributes, f"range(i64 0, {1 << 40})")  # llvmlite knows no such attribute
