@@ -153,7 +153,7 @@ def as_value(x: Any, where: Callable[[], str], copy: bool = True) -> Any:
                 "functad.config.update('enable_x64', True)"
             ) from None
     if hasattr(x, "__cuda_array_interface__"):
-        return imported("functad.backends.cuda.exchange").array_of_interface(x)
+        return imported("functad.backends.cuda.runtime.exchange").array_of_interface(x)
     if hasattr(x, "__array__"):
         return as_value(np.asarray(x), where)
     raise DTypeError(

@@ -271,13 +271,13 @@ def _compiler() -> Findings:
     yield "test kernel", f"compiled in {1e3 * seconds:.0f} ms, right"
 
 
-_SCALARS = "functad.backends.cuda.scalars"
+_SCALARS = "functad.backends.cuda.scalars.registry"
 
 
 def _cuda() -> Findings:
     """The driver and its GPUs; what compiles for them; and libraries that are used where they are found."""
     try:
-        driver = importlib.import_module("functad.backends.cuda.driver")
+        driver = importlib.import_module("functad.backends.cuda.runtime.driver")
         calls = driver.library()
     except DeviceError:
         yield "driver", "none: functad runs on the CPU"
@@ -287,7 +287,7 @@ def _cuda() -> Findings:
     number = driver.version(calls)
     yield "driver", f"for CUDA {number // 1000}.{number % 1000 // 10}"
     yield from _cuda_packages()
-    for device in importlib.import_module("functad.backends.cuda.device").devices():
+    for device in importlib.import_module("functad.backends.cuda.runtime.device").devices():
         free, total = device.driver.capacity()
         yield (
             str(device), f"{device.device_kind}, compute capability {device.compute_capability}, {device.core_count} "
@@ -319,7 +319,7 @@ def _cuda_compiler() -> Any:
     if _is_simulated():
         raise Problem("NUMBA_ENABLE_CUDASIM is set, so Numba's simulator stands for GPUs: unset it to use them")
     try:
-        compiler = importlib.import_module("functad.backends.cuda.compiler")
+        compiler = importlib.import_module("functad.backends.cuda.compile.compiler")
     except Exception as problem:
         raise Problem(
             f"the CUDA compiler cannot be imported ({type(problem).__name__}: {problem}): python -m pip install "

@@ -174,7 +174,7 @@ def _dlpack(
 ) -> Any:
     """The elements for other libraries: copied, since most do not ask whether they may write, but for `copy=False`."""
     if isinstance(self, DeviceArray) and dl_device in (None, _dlpack_device(self)):
-        return imported("functad.backends.cuda.exchange").capsule_of(memory_of(self), stream, max_version, copy)
+        return imported("functad.backends.cuda.runtime.exchange").capsule_of(memory_of(self), stream, max_version, copy)
     known = _known(self, "`__dlpack__`")
     if dl_device not in (None, _DLPACK_CPU):
         raise CopyError(f"__dlpack__: {self._describe()} is in the memory of the CPU; {dl_device} is another device")

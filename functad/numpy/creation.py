@@ -484,7 +484,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     if copy is not None and not copy:
         raise CopyError("from_dlpack: copy=False: arrays are immutable, so they copy what others may change")
     if x.__dlpack_device__()[0] == _DLPACK_CUDA:
-        return device_put(imported("functad.backends.cuda.exchange").array_of_dlpack(x), device)
+        return device_put(imported("functad.backends.cuda.runtime.exchange").array_of_dlpack(x), device)
     try:
         return asarray(np.from_dlpack(x), device=device)
     except (BufferError, RuntimeError) as problem:

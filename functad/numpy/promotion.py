@@ -208,7 +208,7 @@ def _array_of_object(x: Any, dtype: np.dtype | None) -> Any:
     if isinstance(x, (int, float, complex)):  # an IntEnum, for example
         return asarray(x.real if isinstance(x, int) else x, dtype)
     if hasattr(x, "__cuda_array_interface__"):
-        return asarray(imported("functad.backends.cuda.exchange").array_of_interface(x), dtype)
+        return asarray(imported("functad.backends.cuda.runtime.exchange").array_of_interface(x), dtype)
     if hasattr(x, "__array__") or hasattr(x, "__array_interface__") or hasattr(x, "__buffer__"):
         return asarray(np.asarray(x), dtype)
     if isinstance(x, (bytes, bytearray, memoryview)):

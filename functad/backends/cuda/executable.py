@@ -17,15 +17,23 @@ from functad import machine_model
 from functad.backends.cpu import report
 from functad.backends.cpu.compile.objects import keep_source
 from functad.backends.cpu.runtime.plain import load_source
-from functad.backends.cuda.device import CudaDevice, devices
-from functad.backends.cuda.launching import ArrayPlace, Kernel, Launch, LibraryProduct
 from functad.backends.cuda.lowering import THREADS, CudaLowering
-from functad.backends.cuda.memory import DeviceMemory, described
-from functad.backends.cuda.pool import PoolBlock, Request, request
-from functad.backends.cuda.products import library_product
-from functad.backends.cuda.profiling import profile_of
-from functad.backends.cuda.running import Base, CallLayout, DeviceRun, Stretch, device_dtype, in_stretches, memories_of
-from functad.backends.cuda.scalars import SIMULATED
+from functad.backends.cuda.products.library import library_product
+from functad.backends.cuda.runtime.device import CudaDevice, devices
+from functad.backends.cuda.runtime.launching import ArrayPlace, Kernel, Launch, LibraryProduct
+from functad.backends.cuda.runtime.memory import DeviceMemory, described
+from functad.backends.cuda.runtime.pool import PoolBlock, Request, request
+from functad.backends.cuda.runtime.profiling import profile_of
+from functad.backends.cuda.runtime.running import (
+    Base,
+    CallLayout,
+    DeviceRun,
+    Stretch,
+    device_dtype,
+    in_stretches,
+    memories_of,
+)
+from functad.backends.cuda.scalars.registry import SIMULATED
 from functad.backends.walking import Address
 from functad.errors import ArgumentError
 from functad.ir import Program

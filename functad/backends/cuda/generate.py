@@ -15,26 +15,26 @@ from functad import machine_model
 from functad.backends.cpu.kernels.emit_loop import emit_loop
 from functad.backends.cpu.kernels.small_loops import cost_of_steps, step_cost, touched_by
 from functad.backends.cpu.scalars.user_functions import array_view
-from functad.backends.cuda.carried import emit_parted
-from functad.backends.cuda.convolution import (
+from functad.backends.cuda.kernels.carried import emit_parted
+from functad.backends.cuda.kernels.convolution import (
     JoinedConvolution,
     emit_convolution,
     in_parts,
     joined_convolutions,
 )
-from functad.backends.cuda.cublas import takes
-from functad.backends.cuda.emit import TICKETS, CudaKernel, emit, emit_rows
-from functad.backends.cuda.epilogues import JoinedProduct, joined_products
-from functad.backends.cuda.finishing import finished
-from functad.backends.cuda.owned_rows import emit_owned_rows
-from functad.backends.cuda.points import joined_points
-from functad.backends.cuda.product_kernels import emit_product, sizes_of
-from functad.backends.cuda.product_tiles import taken_by_library, tile_for
-from functad.backends.cuda.rows import joined_rows
-from functad.backends.cuda.scalars import INTRINSICS
-from functad.backends.cuda.sorting import emit_sort
-from functad.backends.cuda.text_kernels import emit_text
-from functad.backends.cuda.tiles import emit_tiled
+from functad.backends.cuda.kernels.emit import TICKETS, CudaKernel, emit, emit_rows
+from functad.backends.cuda.kernels.finishing import finished
+from functad.backends.cuda.kernels.owned_rows import emit_owned_rows
+from functad.backends.cuda.kernels.points import joined_points
+from functad.backends.cuda.kernels.rows import joined_rows
+from functad.backends.cuda.kernels.sorting import emit_sort
+from functad.backends.cuda.kernels.text_kernels import emit_text
+from functad.backends.cuda.kernels.transposes import emit_tiled
+from functad.backends.cuda.products.cublas import takes
+from functad.backends.cuda.products.epilogues import JoinedProduct, joined_products
+from functad.backends.cuda.products.kernels import emit_product, sizes_of
+from functad.backends.cuda.products.tiles import taken_by_library, tile_for
+from functad.backends.cuda.scalars.registry import INTRINSICS
 from functad.lowering.blocks import ControlPlan, Instruction
 from functad.lowering.fusion.small_products import without_small_products
 from functad.lowering.memory.buffers import Buffer, Storage
@@ -265,9 +265,11 @@ def _file(name: str, functions: dict[str, str], threads: int) -> str:
         lines.append(f"from math import {', '.join(sorted(names & {'inf', 'nan'}))}")
     lines.append(f"from numba import {', '.join(['cuda', *sorted(names & NUMBA_NAMES)])}")
     if names & INTRINSICS.keys():
-        lines.append(f"from functad.backends.cuda.scalars import {', '.join(sorted(names & INTRINSICS.keys()))}")
+        lines.append(
+            f"from functad.backends.cuda.scalars.registry import {', '.join(sorted(names & INTRINSICS.keys()))}"
+        )
     of_users = sorted(w for w in names if w.startswith(PREFIX) or w == array_view.__name__)
     if of_users:
-        lines.append(f"from functad.backends.cuda.user_functions import {', '.join(of_users)}")
+        lines.append(f"from functad.backends.cuda.compile.user_functions import {', '.join(of_users)}")
     lines += ["", f"THREADS = {threads}  # in a block"]
     return "\n".join(lines) + "\n\n\n" + text + "\n"

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from functad import machine_model
 from functad.backends.cpu.report import ShownKernels
 from functad.backends.cuda.generate import generate
-from functad.backends.cuda.mapping import is_atomic
-from functad.backends.cuda.scalars import SIMULATED
+from functad.backends.cuda.kernels.mapping import is_atomic
+from functad.backends.cuda.scalars.registry import SIMULATED
 from functad.config import config
 from functad.editing.dead_code import eliminate_dead_code
 from functad.ir import Program

@@ -19,7 +19,7 @@ from cuda_check_tools import raised, second_gpu
 import functad
 import functad.numpy as jnp
 from functad import nn, optim, random
-from functad.backends.cuda.simulated_driver import SimulatedRun
+from functad.backends.cuda.runtime.simulated_driver import SimulatedRun
 from functad.device_arrays import DeviceArray, memory_of
 from functad.errors import ArgumentError, CompilationError, DeviceError, DonatedArrayError, TooLargeError
 from functad.tree_util import tree_leaves, tree_map

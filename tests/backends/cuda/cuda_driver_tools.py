@@ -13,8 +13,8 @@ import pytest
 from fake_cuda import FakeCuda
 
 from functad.backends.cuda import executable as cuda_backend
-from functad.backends.cuda.device import CudaDevice
-from functad.backends.cuda.driver import CudaDriver
+from functad.backends.cuda.runtime.device import CudaDevice
+from functad.backends.cuda.runtime.driver import CudaDriver
 from functad.errors import CompilationError
 from functad.ir import Aval
 from functad.tracing import trace_to_program
@@ -57,7 +57,7 @@ X = Aval((6,), F32)
 
 
 def compiler_with_nvvm() -> Any:
-    compiler = importlib.import_module("functad.backends.cuda.compiler")
+    compiler = importlib.import_module("functad.backends.cuda.compile.compiler")
     try:
         compiler.ptx(lambda x: None, (("array", "float32"),), (8, 0))
     except CompilationError as problem:

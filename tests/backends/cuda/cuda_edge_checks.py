@@ -23,7 +23,7 @@ from benchmarks.agreement import disagreement
 from benchmarks.frameworks import contender
 from benchmarks.workloads import CONVOLUTIONS, LOOPS, STEPS
 from functad import lax, machine_model, nn
-from functad.backends.cuda.scalars import SIMULATED
+from functad.backends.cuda.scalars.registry import SIMULATED
 from functad.dtypes import as_dtype
 from functad.tree_util import tree_leaves
 

@@ -18,8 +18,8 @@ import functad
 import functad.numpy as jnp
 from functad import lax
 from functad.backends.cuda.lowering import THREADS
-from functad.backends.cuda.product_tiles import tile_for
-from functad.backends.cuda.scalars import SIMULATED
+from functad.backends.cuda.products.tiles import tile_for
+from functad.backends.cuda.scalars.registry import SIMULATED
 from functad.dtypes import as_dtype
 
 

@@ -19,7 +19,7 @@ from primitive_form_tools import Together
 import functad
 import functad.numpy as jnp
 from functad import lax
-from functad.backends.cuda import sorting
+from functad.backends.cuda.kernels import sorting
 from functad.backends.cuda.lowering import THREADS
 from functad.dtypes import as_dtype
 

@@ -30,7 +30,7 @@ from primitive_checks import cases_of
 from primitive_form_tools import Together, add_forms
 
 from functad.backends.cuda import executable as cuda_backend
-from functad.backends.cuda.scalars import SIMULATED
+from functad.backends.cuda.scalars.registry import SIMULATED
 from functad.errors import FunctadError
 from functad.ir import Absent, registry
 from functad.optimize.pipeline import simplify

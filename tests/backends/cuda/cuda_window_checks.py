@@ -17,8 +17,8 @@ from primitive_form_tools import Together
 import functad
 import functad.numpy as jnp
 from functad import lax
-from functad.backends.cuda import convolution
-from functad.backends.cuda.convolution_tiles import Tiling
+from functad.backends.cuda.kernels import convolution
+from functad.backends.cuda.kernels.convolution_tiles import Tiling
 from functad.backends.cuda.lowering import THREADS
 
 CONVOLUTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {

@@ -19,7 +19,7 @@ from cuda_simulated import CHECKS
 import functad
 import functad.numpy as jnp
 from functad import lax
-from functad.backends.cuda import complex_functions
+from functad.backends.cuda.scalars import complex_functions
 from functad.errors import DeviceError
 from functad.ir import Absent, registry
 from functad.primitives.kernels.plain_arithmetic import PLAIN

@@ -18,10 +18,10 @@ from cuda_driver_tools import F32, X, device_of, executable
 from fake_cuda import FakeCuda
 
 import functad
-from functad.backends.cuda import device as device_module
-from functad.backends.cuda import driver as cuda_driver
-from functad.backends.cuda import numba_package
-from functad.backends.cuda.driver import PROTOTYPES, library
+from functad.backends.cuda.compile import numba_package
+from functad.backends.cuda.runtime import device as device_module
+from functad.backends.cuda.runtime import driver as cuda_driver
+from functad.backends.cuda.runtime.driver import PROTOTYPES, library
 from functad.cli import doctor
 from functad.errors import CompilationError, DeviceError, DeviceFaultError
 
@@ -112,7 +112,7 @@ def test_a_library_that_is_missing_is_no_fault_of_a_kernel() -> None:
     class DynamicLibNotFoundError(RuntimeError):
         """As the package cuda-pathfinder raises it."""
 
-    compiler = importlib.import_module("functad.backends.cuda.compiler")
+    compiler = importlib.import_module("functad.backends.cuda.compile.compiler")
     text = compiler._explained(DynamicLibNotFoundError("libnvrtc.so.12"))
     assert re.search(r"missing.*libnvrtc.so.12.*functad\[cuda\].*CUDA_HOME", text) and "report" not in text
 
@@ -133,7 +133,7 @@ def test_a_compiler_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_what_the_assembler_says_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    compiler = importlib.import_module("functad.backends.cuda.compiler")
+    compiler = importlib.import_module("functad.backends.cuda.compile.compiler")
     stand_in = tmp_path / "ptxas"
     monkeypatch.setattr(compiler, "assembler", lambda: str(stand_in))
 
@@ -149,7 +149,7 @@ def test_what_the_assembler_says_is_told(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_function_that_nobody_brings_is_named() -> None:
-    compiler = importlib.import_module("functad.backends.cuda.compiler")
+    compiler = importlib.import_module("functad.backends.cuda.compile.compiler")
     text = ".extern .func  (.param .b32 func_retval0) vprintf\n(\n);\n.extern .func (.param .b32 r) missing\n(\n)\n;"
     with pytest.raises(CompilationError, match="the kernel `k` calls missing, which.*numba_primitive.*indices"):
         compiler._check_calls(text, "k")

@@ -22,8 +22,8 @@ import functad
 import functad.numpy as jnp
 from functad import lax, nn
 from functad.backends.cuda import executable as cuda_backend
-from functad.backends.cuda.dependencies import Access, longest_chain, ordered
-from functad.backends.cuda.running import DeviceRun
+from functad.backends.cuda.runtime.dependencies import Access, longest_chain, ordered
+from functad.backends.cuda.runtime.running import DeviceRun
 from functad.errors import DeviceError
 from functad.ir import Aval
 from functad.optimize.pipeline import simplify

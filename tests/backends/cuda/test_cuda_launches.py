@@ -16,11 +16,11 @@ from fake_cuda import FakeCuda
 
 import functad.numpy as jnp
 from functad import machine_model
-from functad.backends.cuda import exchange
-from functad.backends.cuda.driver import PROTOTYPES
-from functad.backends.cuda.launching import ArrayPlace, Kernel, LaunchNode, PackedLaunch
-from functad.backends.cuda.memory import DeviceMemory
-from functad.backends.cuda.product_tiles import ProductSizes, clocks, shared_elements, taken_by_library, tile_for
+from functad.backends.cuda.products.tiles import ProductSizes, clocks, shared_elements, taken_by_library, tile_for
+from functad.backends.cuda.runtime import exchange
+from functad.backends.cuda.runtime.driver import PROTOTYPES
+from functad.backends.cuda.runtime.launching import ArrayPlace, Kernel, LaunchNode, PackedLaunch
+from functad.backends.cuda.runtime.memory import DeviceMemory
 from functad.errors import DeviceFaultError
 from functad.ir import Aval
 

@@ -14,8 +14,8 @@ from fake_cuda import FakeCuda
 import functad
 import functad.numpy as jnp
 from functad import lax
-from functad.backends.cuda.launching import LaunchNode, PackedLaunch
-from functad.backends.cuda.scalars import HAS_ALIGNED_MEMORY
+from functad.backends.cuda.runtime.launching import LaunchNode, PackedLaunch
+from functad.backends.cuda.scalars.registry import HAS_ALIGNED_MEMORY
 from functad.ir import Aval
 
 

@@ -13,7 +13,7 @@ from cuda_driver_tools import F32, X, device_of, executable
 from fake_cuda import FakeCuda
 
 import functad.numpy as jnp
-from functad.backends.cuda.pool import rounded
+from functad.backends.cuda.runtime.pool import rounded
 from functad.errors import TooLargeError
 
 

@@ -1,0 +1,1 @@
+"""From a kernel's text to machine code: the only room that knows Numba's compiler for CUDA."""

@@ -1,0 +1,1 @@
+"""What runs: devices, their memory, launches and graphs of them, by NVIDIA's driver or its stand-in."""

@@ -1,0 +1,630 @@
+"""A GPU through NVIDIA's driver library: memory, kernels, streams, events and graphs, by ctypes.
+
+Knows the driver's functions and what their failures mean; no arrays, no Programs, and no compiler: it is given one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from functools import cached_property, wraps
+from typing import Any, Protocol, TypeVar, cast
+
+import numpy as np
+
+from functad import machine_model
+from functad.backends.cuda.products import cublas
+from functad.backends.cuda.runtime.graphs import KernelStart, LaunchGraph, ProductStart, Start
+from functad.backends.cuda.runtime.launching import Launch, LaunchNode, LibraryProduct
+from functad.backends.cuda.runtime.pool import NoMemoryError
+from functad.errors import DeviceError, DeviceFaultError
+from functad.records import NamedTuple
+
+_int, _uint, _size, _pointer, _address = (
+    ctypes.c_int, ctypes.c_uint, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_uint64
+)  # fmt: skip
+_out = ctypes.c_void_p  # where a result is written
+
+# The functions in use: the name in the library, which tells the version of its arguments, and their types.
+PROTOTYPES: dict[str, tuple[str, tuple[Any, ...]]] = {
+    "cuInit": ("cuInit", (_uint,)),
+    "cuDriverGetVersion": ("cuDriverGetVersion", (_out,)),
+    "cuGetErrorName": ("cuGetErrorName", (_int, _out)),
+    "cuGetErrorString": ("cuGetErrorString", (_int, _out)),
+    "cuDeviceGetCount": ("cuDeviceGetCount", (_out,)),
+    "cuDeviceGet": ("cuDeviceGet", (_out, _int)),
+    "cuDeviceGetName": ("cuDeviceGetName", (_out, _int, _int)),
+    "cuDeviceGetAttribute": ("cuDeviceGetAttribute", (_out, _int, _int)),
+    "cuDevicePrimaryCtxRetain": ("cuDevicePrimaryCtxRetain", (_out, _int)),
+    "cuCtxGetCurrent": ("cuCtxGetCurrent", (_out,)),
+    "cuCtxSetCurrent": ("cuCtxSetCurrent", (_pointer,)),
+    "cuCtxSynchronize": ("cuCtxSynchronize", ()),
+    "cuStreamCreate": ("cuStreamCreate", (_out, _uint)),
+    "cuStreamSynchronize": ("cuStreamSynchronize", (_pointer,)),
+    "cuStreamWaitEvent": ("cuStreamWaitEvent", (_pointer, _pointer, _uint)),
+    "cuPointerGetAttribute": ("cuPointerGetAttribute", (_out, _int, _address)),
+    "cuMemGetInfo": ("cuMemGetInfo_v2", (_out, _out)),
+    "cuMemAllocAsync": ("cuMemAllocAsync", (_out, _size, _pointer)),
+    "cuMemFreeAsync": ("cuMemFreeAsync", (_address, _pointer)),
+    "cuMemcpyHtoDAsync": ("cuMemcpyHtoDAsync_v2", (_address, _pointer, _size, _pointer)),
+    "cuMemcpyDtoHAsync": ("cuMemcpyDtoHAsync_v2", (_pointer, _address, _size, _pointer)),
+    "cuMemcpyAsync": ("cuMemcpyAsync", (_address, _address, _size, _pointer)),
+    "cuModuleLoadData": ("cuModuleLoadData", (_out, _pointer)),
+    "cuModuleGetFunction": ("cuModuleGetFunction", (_out, _pointer, ctypes.c_char_p)),
+    "cuFuncSetAttribute": ("cuFuncSetAttribute", (_pointer, _int, _int)),
+    "cuLaunchKernel": (
+        "cuLaunchKernel",
+        (_pointer, _uint, _uint, _uint, _uint, _uint, _uint, _uint, _pointer, _pointer, _pointer),
+    ),
+    "cuEventCreate": ("cuEventCreate", (_out, _uint)),
+    "cuEventRecord": ("cuEventRecord", (_pointer, _pointer)),
+    "cuEventSynchronize": ("cuEventSynchronize", (_pointer,)),
+    "cuEventElapsedTime": ("cuEventElapsedTime", (_out, _pointer, _pointer)),
+    "cuEventDestroy": ("cuEventDestroy_v2", (_pointer,)),
+    "cuStreamBeginCapture": ("cuStreamBeginCapture_v2", (_pointer, _int)),
+    "cuStreamEndCapture": ("cuStreamEndCapture", (_pointer, _out)),
+    "cuGraphInstantiate": ("cuGraphInstantiateWithFlags", (_out, _pointer, ctypes.c_uint64)),
+    "cuGraphCreate": ("cuGraphCreate", (_out, _uint)),
+    "cuGraphAddKernelNode": ("cuGraphAddKernelNode_v2", (_out, _pointer, _pointer, _size, _pointer)),
+    "cuGraphAddChildGraphNode": ("cuGraphAddChildGraphNode", (_out, _pointer, _pointer, _size, _pointer)),
+    "cuGraphExecKernelNodeSetParams": ("cuGraphExecKernelNodeSetParams_v2", (_pointer, _pointer, _pointer)),
+    "cuGraphExecChildGraphNodeSetParams": ("cuGraphExecChildGraphNodeSetParams", (_pointer, _pointer, _pointer)),
+    "cuGraphLaunch": ("cuGraphLaunch", (_pointer, _pointer)),
+    "cuGraphExecDestroy": ("cuGraphExecDestroy", (_pointer,)),
+    "cuGraphDestroy": ("cuGraphDestroy", (_pointer,)),
+}
+
+OLDEST = 12010  # the driver's version: CUDA 12.1 is the first whose kernels take more than 4 KiB of arguments
+_NON_BLOCKING = 1  # a stream that does not wait for those of other libraries
+_THREAD_LOCAL = 1  # what other threads do meanwhile is no part of a capture
+_MAJOR, _MINOR, _SHARED, _MULTIPROCESSORS, _BLOCK_THREADS = 75, 76, 97, 16, 1  # attributes of devices
+_DEVICE_NUMBER, _MEMORY_TYPE = 9, 2  # attributes of addresses
+_HOST = 1  # the type of memory of the host that the driver knows
+_DYNAMIC_SHARED = 8  # attribute of functions
+_DEFAULT_SHARED = 48 << 10  # bytes; more must be asked for
+
+
+class Failure(NamedTuple):
+    """What an error of the driver means, and what can be done."""
+
+    meaning: str
+    fix: str
+
+
+_RESTART = "; nothing that lies on the device can be used any more: start Python anew"
+_WHICH = (
+    "run it with CUDA_LAUNCH_BLOCKING=1 in the environment, so that the error names the kernel, and with "
+    "backend='cpu' and functad.config.update('debug_index', True), which checks indices"
+)
+FAILURES: dict[int, Failure] = {
+    2: Failure(
+        "the GPU has no memory left for kernels or graphs",
+        "delete arrays that are not needed; see with nvidia-smi what else uses the GPU",
+    ),
+    3: Failure("the driver does not work in this process", "do not fork after the GPU was used: start processes anew"),
+    35: Failure("the driver is too old", "install one of CUDA 12.1 or later"),
+    100: Failure("there is no GPU", "see whether nvidia-smi lists one, and whether CUDA_VISIBLE_DEVICES hides it"),
+    101: Failure("there is no GPU of that number", "functad.devices('cuda') lists those there are"),
+    200: Failure("the driver cannot read the kernels' machine code", "empty the cache: python -m functad cache clear"),
+    209: Failure(
+        "the kernels' machine code is for another kind of GPU",
+        "empty the cache (python -m functad cache clear), and see that CUDA_VISIBLE_DEVICES names the GPU you mean",
+    ),
+    218: Failure("the driver does not take the kernels' PTX", "please report this with the kernel's .ptx"),
+    221: Failure("the driver's own compiler is missing", "install all parts of the driver, or functad[cuda]"),
+    222: Failure(
+        "the driver is older than the compiler that wrote the kernels' PTX",
+        "update NVIDIA's driver; or install a compiler that is not newer: python -m pip install 'numba-cuda[cu12]'",
+    ),
+    700: Failure("a kernel read or wrote memory that is not its own (illegal address)", _WHICH + _RESTART),
+    701: Failure("a kernel needs more registers or shared memory than the GPU has", "please report this"),
+    702: Failure("a kernel ran longer than a display allows", "use a GPU without one, or smaller arrays" + _RESTART),
+    715: Failure("a kernel's machine code is wrong for this GPU", _WHICH + _RESTART),
+    716: Failure("a kernel used an address that does not fit its dtype", _WHICH + _RESTART),
+    719: Failure("a kernel failed", _WHICH + _RESTART),
+    801: Failure("this GPU or its driver does not support it", "update the driver; old GPUs have no pools of memory"),
+    802: Failure("the GPUs' fabric is not ready", "wait for, or start, NVIDIA's fabric manager"),
+    803: Failure("the driver library and the kernel module have different versions", "restart the machine"),
+    804: Failure("the package cuda-compat does not suit this GPU", "remove it, or update the driver"),
+}  # fmt: skip
+_OUT_OF_MEMORY = 2
+
+
+def library() -> Any:
+    """NVIDIA's driver library.
+
+    Raises:
+        DeviceError: this machine has none.
+    """
+    name = {"win32": "nvcuda.dll", "darwin": ""}.get(sys.platform, "libcuda.so.1")
+    try:
+        loaded = ctypes.CDLL(name or "libcuda.dylib")
+    except OSError as problem:
+        raise DeviceError(
+            f"there is no NVIDIA driver here ({problem}), so no GPU can be used. Install NVIDIA's driver, or in a "
+            "container run it with access to the GPU (docker run --gpus all); `python -m functad doctor` says what is "
+            "missing. Without a GPU, NUMBA_ENABLE_CUDASIM=1 runs kernels, slowly, in Numba's simulator"
+        ) from None
+    for symbol, types in PROTOTYPES.values():
+        function = getattr(loaded, symbol, None)
+        if function is not None:
+            function.argtypes, function.restype = types, ctypes.c_int
+    return loaded
+
+
+class DeviceFacts(NamedTuple):
+    """What a device is."""
+
+    name: str
+    capability: tuple[int, int]
+    multiprocessors: int
+    shared_bytes: int  # that a block may have
+    block_threads: int  # at most
+
+
+class Compiler(Protocol):
+    """What makes machine code: the module `compiler`, or what stands for it."""
+
+    def machine_code(self, launch: Launch, capability: tuple[int, int]) -> tuple[bytes, str]: ...
+    def ptx(
+        self, function: Any, arguments: Sequence[tuple[str, str]], capability: tuple[int, int], fused: bool
+    ) -> str: ...
+    def found_library(self, pattern: str) -> str | None: ...
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _in_context(method: Method) -> Method:
+    """A method of a driver, during which the GPU's context is that of this thread; then again what was before.
+
+    Other libraries believe that it stays: PyTorch and CuPy take the current one for that of the GPU that they chose.
+    Where there was none, that of GPU 0 may stay, for CUDA's runtime library chooses it by itself.
+    """
+
+    @wraps(method)
+    def within(self: CudaDriver, *arguments: Any) -> Any:
+        before = self.enter()
+        try:
+            return method(self, *arguments)
+        finally:
+            self.leave(before)
+
+    return cast(Method, within)
+
+
+class CudaDriver:
+    """One GPU. What is asked of it runs in the order in which it is asked, in one stream.
+
+    Calls return before the device is done, but for `download` and `synchronize`; what fails there may be the fault of
+    what was started before, so errors tell what that was.
+
+    Args:
+        calls: the driver library, or what stands for it.
+        number: which of its GPUs.
+        compiler: makes machine code, and PTX, of a launch's kernel.
+
+    Raises:
+        DeviceError: the driver does not work, is too old, or has no such GPU.
+    """
+
+    is_simulated = False
+
+    def __init__(self, calls: Any, number: int, compiler: Compiler) -> None:
+        self._calls = calls
+        self._number = number
+        self._compiler = compiler
+        self._started: list[str] = []  # what may still be running
+        self._functions: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
+        self._modules: list[int] = []
+        self._forgotten: list[LaunchGraph] = []  # that nobody starts any more
+        self._current = _Current()
+        self._get_context = calls.cuCtxGetCurrent
+        start(calls)
+        self._device = self.got(ctypes.c_int, "cuDeviceGet", number).value
+        self._context = self.got(_pointer, "cuDevicePrimaryCtxRetain", self._device).value
+        # What becomes a part of a graph is recorded in streams of their own: what other threads start meanwhile is no
+        # part of it. Each has memory in which a library works, so that those of several may run at one time.
+        self.stream, *self.recording = [self._new_stream() for _ in range(1 + machine_model.CUDA_LANES)]
+        self.launch_kernel: Callable[..., int] = calls.cuLaunchKernel
+        self.change_kernel: Callable[..., int] = calls.cuGraphExecKernelNodeSetParams_v2
+        self._launch_graph = calls.cuGraphLaunch
+        self._recorded = threading.Lock()  # while one is, nobody may wait for all streams
+
+    @_in_context
+    def _new_stream(self) -> int:
+        return self.got(_pointer, "cuStreamCreate", _NON_BLOCKING).value or 0
+
+    # --- the device -------------------------------------------------------------------------------------
+
+    def facts(self) -> DeviceFacts:
+        name = ctypes.create_string_buffer(256)
+        self.do("cuDeviceGetName", name, len(name), self._device)
+        major, minor, shared, processors, threads = (
+            self.got(ctypes.c_int, "cuDeviceGetAttribute", attribute, self._device).value
+            for attribute in (_MAJOR, _MINOR, _SHARED, _MULTIPROCESSORS, _BLOCK_THREADS)
+        )
+        return DeviceFacts(name.value.decode(errors="replace"), (major, minor), processors, shared, threads)
+
+    @_in_context
+    def capacity(self) -> tuple[int, int]:
+        """Bytes that are free, and bytes in all."""
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        self.do("cuMemGetInfo", ctypes.byref(free), ctypes.byref(total))
+        return free.value, total.value
+
+    def enter(self) -> int | None:
+        """Make the GPU's context that of this thread, if it is not. Returns what was, for `leave`."""
+        current = self._current
+        self.check(self._get_context(current.reference), "cuCtxGetCurrent")
+        before: int | None = current.context.value
+        if before != self._context:
+            self.do("cuCtxSetCurrent", self._context)
+        return before
+
+    def leave(self, before: int | None) -> None:
+        """Make the context that of this thread again that was before `enter`."""
+        if before != self._context and (before is not None or self._number):
+            self.do("cuCtxSetCurrent", before)
+
+    # --- memory -----------------------------------------------------------------------------------------
+
+    @_in_context
+    def allocate(self, nbytes: int) -> int:
+        address = ctypes.c_uint64()
+        code = self.code("cuMemAllocAsync", ctypes.byref(address), nbytes, self.stream)
+        if code == _OUT_OF_MEMORY:
+            raise NoMemoryError
+        self.check(code, "cuMemAllocAsync")
+        return address.value
+
+    @_in_context
+    def release(self, address: int) -> None:
+        self.do("cuMemFreeAsync", address, self.stream)
+
+    @_in_context
+    def upload(self, address: int, array: np.ndarray) -> None:
+        """Copy a contiguous array to the device; it may be changed as soon as this returns."""
+        self.do("cuMemcpyHtoDAsync", address, array.ctypes.data, array.nbytes, self.stream)
+        if self._is_pinned(array.ctypes.data):  # the driver has copied all other memory by now
+            self._settle()
+
+    def _is_pinned(self, address: int) -> bool:
+        """Whether the GPU itself reads the host's memory at an address, when it comes to it."""
+        kind = ctypes.c_uint(0)
+        return not self.code("cuPointerGetAttribute", ctypes.byref(kind), _MEMORY_TYPE, address) and kind.value == _HOST
+
+    @_in_context
+    def download(self, array: np.ndarray, address: int) -> None:
+        """Copy to a contiguous array, when all is done that was started before."""
+        self.do("cuMemcpyDtoHAsync", array.ctypes.data, address, array.nbytes, self.stream)
+        self._settle()
+
+    @_in_context
+    def copy(self, target: int, source: int, nbytes: int, stream: int | None = None) -> None:
+        self.do("cuMemcpyAsync", target, source, nbytes, self.stream if stream is None else stream)
+
+    def owns(self, address: int) -> bool:
+        """Whether an address, of whichever library, is in this GPU's memory."""
+        number = ctypes.c_int(-1)
+        code = self.code("cuPointerGetAttribute", ctypes.byref(number), _DEVICE_NUMBER, address)
+        return not code and number.value == self._device
+
+    # --- kernels ----------------------------------------------------------------------------------------
+
+    @_in_context
+    def prepare(self, name: str, nodes: Sequence[LaunchNode]) -> CudaRun:
+        """Nodes ready to be started, on memories whose addresses each call gives; `name` is what errors call it."""
+        launches = {id(node.launch): node.launch for node in nodes}
+        functions = {key: self._function(one) for key, one in launches.items() if isinstance(one, Launch)}
+        starts: list[Start] = [
+            KernelStart(self, node, functions[id(node.launch)], self._context)
+            if isinstance(node.launch, Launch)
+            else ProductStart(self, node)
+            for node in nodes
+        ]
+        return CudaRun(self, name, starts, [node.after for node in nodes])
+
+    def start_product(self, product: LibraryProduct, addresses: Sequence[int], stream: int) -> None:
+        """Start a library's product of memories at these addresses in a stream."""
+        assert self.blas is not None
+        self.blas.start(product, addresses, stream)
+
+    def recorded_product(self, product: LibraryProduct, addresses: Sequence[int], lane: int) -> int:
+        """A graph of what a library's product starts; lane: in which memory it works."""
+        stream = self.recording[lane]
+        assert self.blas is not None
+        self.blas.prepare(stream)
+        return self._captured(lambda: self.start_product(product, addresses, stream), stream)
+
+    @_in_context
+    def change_product(
+        self, ready: Any, node: int, product: LibraryProduct, addresses: Sequence[int], lane: int
+    ) -> int:
+        """Let a node of a graph be a product of other memories. Returns the driver's number of a failure, or 0."""
+        part = self.recorded_product(product, addresses, lane)
+        code = self.code("cuGraphExecChildGraphNodeSetParams", ready, node, part)
+        self.do("cuGraphDestroy", part)
+        return code
+
+    @cached_property
+    @_in_context
+    def blas(self) -> cublas.Cublas | None:
+        """What multiplies matrices, started when it is first asked for; None where there is no cuBLAS.
+
+        Raises:
+            DeviceError: it does not work.
+        """
+        path = self._compiler.found_library("libcublas.so*")
+        if path is None:
+            return None
+        return cublas.Cublas(cublas.library(path), self.stream, self.allocate)
+
+    def _function(self, launch: Launch) -> int:
+        key = (launch.kernel.text, launch.types)
+        if key not in self._functions:
+            code, entry = self._compiler.machine_code(launch, self.facts().capability)
+            module = self.got(_pointer, "cuModuleLoadData", code).value
+            found = self.got(_pointer, "cuModuleGetFunction", module, entry.encode()).value
+            assert module and found
+            self._modules.append(module)
+            if launch.shared > _DEFAULT_SHARED:
+                self.do("cuFuncSetAttribute", found, _DYNAMIC_SHARED, launch.shared)
+            self._functions[key] = found
+        return self._functions[key]
+
+    def ptx(self, launch: Launch) -> str:
+        """The text of a kernel in the GPU's assembly language."""
+        kernel = launch.kernel
+        return self._compiler.ptx(kernel.function, launch.types, self.facts().capability, kernel.fused)
+
+    def start_all(self, what: str, starts: Sequence[Start], bases: Sequence[int], stream: int | None = None) -> None:
+        """Start what was prepared; what: what errors call it that come later."""
+        if what not in self._started:
+            self._begin(what)
+        before = self.enter()
+        try:
+            for start in starts:
+                start.start(bases, stream)
+        finally:
+            if before != self._context:
+                self.leave(before)
+
+    def _begin(self, what: str) -> None:
+        self._started = [*self._started[-_REMEMBERED:], what]
+
+    @_in_context
+    def graph_of(self, starts: Sequence[Start], after: Sequence[Sequence[int]], bases: Sequence[int]) -> LaunchGraph:
+        """A graph of starts, each of which waits for those of the numbers in `after`."""
+        self._destroy_forgotten()
+        text = self.got(_pointer, "cuGraphCreate", 0).value
+        nodes: list[int] = []
+        for start, waits in zip(starts, after):
+            others = (ctypes.c_void_p * len(waits))(*[nodes[other] for other in waits])
+            nodes.append(start.add(text, others, bases))
+        return LaunchGraph(self._ready(text), text, nodes)
+
+    @_in_context  # without one CUDA 13.0's driver crashes
+    def change(self, graph: LaunchGraph, starts: Sequence[Start], numbers: Sequence[int], bases: Sequence[int]) -> bool:
+        """Let the nodes of a graph that have these numbers have other memories; False if they cannot."""
+        ready, nodes = graph.ready, graph.nodes
+        for number in numbers:
+            if starts[number].change(ready, nodes[number], bases):
+                return False
+        return True
+
+    @_in_context
+    def captured(self, action: Callable[[int], None], times: int) -> LaunchGraph:
+        """A graph of what an action starts in the stream that it is given, so many times, one after the other."""
+        self._destroy_forgotten()
+        stream = self.recording[0]
+        if self.blas is not None:
+            self.blas.prepare(stream)
+
+        def repeated() -> None:
+            for _ in range(times):
+                action(stream)
+
+        text = self._captured(repeated, stream)
+        return LaunchGraph(self._ready(text), text, ())
+
+    def _captured(self, action: Callable[[], None], stream: int) -> int:
+        graph = ctypes.c_void_p()
+        with self._recorded:
+            self.do("cuStreamBeginCapture", stream, _THREAD_LOCAL)
+            try:
+                action()
+            finally:
+                code = self.code("cuStreamEndCapture", stream, ctypes.byref(graph))
+        self.check(code, "cuStreamEndCapture")
+        assert graph.value
+        return graph.value
+
+    def _ready(self, text: int) -> int:
+        ready: int | None = self.got(_pointer, "cuGraphInstantiate", text, 0).value
+        assert ready
+        return ready
+
+    def _destroy_forgotten(self) -> None:
+        while self._forgotten:
+            graph = self._forgotten.pop()
+            self.do("cuGraphExecDestroy", graph.ready)
+            self.do("cuGraphDestroy", graph.text)
+
+    def replay(self, what: str, graph: LaunchGraph) -> None:
+        """Start a graph; what: as for `start_all`."""
+        if what not in self._started:
+            self._begin(what)
+        before = self.enter()
+        code = self._launch_graph(graph.ready, self.stream)
+        if before != self._context:
+            self.leave(before)
+        if code:
+            self.check(code, "cuGraphLaunch")
+
+    def forget(self, graph: LaunchGraph) -> None:
+        """Destroy a graph, when the next one is recorded: this may be called from whichever thread, at any time."""
+        self._forgotten.append(graph)
+
+    # --- order ------------------------------------------------------------------------------------------
+
+    @_in_context
+    def synchronize(self) -> None:
+        """Wait until all is done that was started."""
+        self._settle()
+
+    @_in_context
+    def synchronize_all(self) -> None:
+        """Wait for other libraries' work, too."""
+        with self._recorded:
+            self.do("cuCtxSynchronize")
+
+    def wait_for(self, stream: int) -> None:
+        """Let what is started from now on wait for what another library has started in a stream."""
+        self._ordered(stream, self.stream)
+
+    def let_wait(self, stream: int) -> None:
+        """Let another library's stream wait for what was started so far."""
+        self._ordered(self.stream, stream)
+
+    @_in_context
+    def _ordered(self, first: int, then: int) -> None:
+        event = self.mark(first)
+        self.do("cuStreamWaitEvent", then, event, 0)
+        self.do("cuEventDestroy", event)  # by the driver, when it has come
+
+    @_in_context
+    def mark(self, stream: int | None = None) -> int:
+        """An event, which is when all is done that was started before."""
+        event = self.got(_pointer, "cuEventCreate", 0).value
+        self.do("cuEventRecord", event, self.stream if stream is None else stream)
+        assert event
+        return event
+
+    def microseconds_between(self, first: int, then: int) -> float:
+        self.do("cuEventSynchronize", then)
+        found = 1e3 * self.got(ctypes.c_float, "cuEventElapsedTime", first, then).value
+        for event in (first, then):
+            self.do("cuEventDestroy", event)
+        return float(found)
+
+    @_in_context
+    def least_time(self, action: Callable[[], None], times: int) -> float:
+        """The least time in µs that the device needed for what an action starts, of so many."""
+        found = []
+        for _ in range(times):
+            first = self.mark()
+            action()
+            found.append(self.microseconds_between(first, self.mark()))
+        return min(found)
+
+    def _settle(self) -> None:
+        self.do("cuStreamSynchronize", self.stream)
+        self._started = []
+
+    # --- calls ------------------------------------------------------------------------------------------
+
+    def code(self, name: str, *arguments: Any) -> int:
+        return int(getattr(self._calls, PROTOTYPES[name][0])(*arguments))
+
+    def do(self, name: str, *arguments: Any) -> None:
+        self.check(self.code(name, *arguments), name)
+
+    def got(self, kind: Any, name: str, *arguments: Any) -> Any:
+        found = kind()
+        self.do(name, ctypes.byref(found), *arguments)
+        return found
+
+    def check(self, code: int, what: str) -> None:
+        if code:
+            fail(self._calls, code, what, self._started)
+
+
+_REMEMBERED = 7
+
+
+def start(calls: Any) -> int:
+    """Start the driver. Returns how many GPUs it has.
+
+    Raises:
+        DeviceError: it does not work, is too old, or has none.
+    """
+    code = calls.cuInit(0)
+    if code:
+        fail(calls, code, "cuInit", [])
+    found = version(calls)
+    if found < OLDEST:
+        raise DeviceError(
+            f"NVIDIA's driver is too old: it has CUDA {_written(found)}, functad needs {_written(OLDEST)} or later. "
+            "Update the driver"
+        )
+    count = ctypes.c_int()
+    code = calls.cuDeviceGetCount(ctypes.byref(count))
+    if code or not count.value:
+        fail(calls, code or 100, "cuDeviceGetCount", [])
+    return count.value
+
+
+def version(calls: Any) -> int:
+    """The version of CUDA that a driver has, as 12040 for 12.4."""
+    found = ctypes.c_int()
+    calls.cuDriverGetVersion(ctypes.byref(found))
+    return found.value
+
+
+def _written(version: int) -> str:
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
+def fail(calls: Any, code: int, what: str, started: Sequence[str]) -> None:
+    """Raise what a failure of the driver means.
+
+    Raises:
+        DeviceFaultError: a kernel went wrong, at once or before. DeviceError: all else.
+    """
+    name = ctypes.c_char_p()
+    calls.cuGetErrorName(code, ctypes.byref(name))
+    symbol = (name.value or b"unknown error").decode(errors="replace")
+    known = FAILURES.get(
+        code, Failure("NVIDIA's driver reports an error", "`python -m functad doctor` shows its state")
+    )
+    faults = 700 <= code < 800
+    before = f"\nStarted before, and not known to be finished: {', '.join(started)}" if started and faults else ""
+    kind = DeviceFaultError if faults else DeviceError
+    raise kind(f"{known.meaning} ({symbol}, error {code}, in {what}): {known.fix}{before}")
+
+
+class _Current(threading.local):
+    """Where the driver writes which context is current in this thread."""
+
+    def __init__(self) -> None:
+        self.context = ctypes.c_void_p()
+        self.reference = ctypes.byref(self.context)
+
+
+class CudaRun:
+    """Nodes ready to be started on one GPU. One thread at a time may use it."""
+
+    def __init__(self, driver: CudaDriver, name: str, starts: Sequence[Start], after: Sequence[Sequence[int]]) -> None:
+        self._driver = driver
+        self._name = name
+        self._starts = starts
+        self._after = after
+
+    def start(self, bases: Sequence[int]) -> None:
+        """Start all, one after the other, on memories that begin at these addresses."""
+        self._driver.start_all(self._name, self._starts, bases)
+
+    def start_one(self, number: int, bases: Sequence[int], stream: int | None = None) -> None:
+        """Start the node of that number, in a stream."""
+        self._driver.start_all(self._name, [self._starts[number]], bases, stream)
+
+    def record(self, bases: Sequence[int]) -> LaunchGraph:
+        """A graph of all, which does not run now."""
+        return self._driver.graph_of(self._starts, self._after, bases)
+
+    def change(self, graph: LaunchGraph, numbers: Sequence[int], bases: Sequence[int]) -> bool:
+        """Let the nodes of these numbers have other memories; False if that cannot be."""
+        return self._driver.change(graph, self._starts, numbers, bases)

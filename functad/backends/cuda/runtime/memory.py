@@ -1,0 +1,73 @@
+"""Arrays in a device's memory, as executables take and give them.
+
+Knows pools and drivers; nothing of `functad.Array`, nor of Programs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functad.array import read_only_view
+from functad.backends.cuda.runtime.pool import PoolBlock
+from functad.dtypes import plain_dtype
+
+
+class DeviceMemory:
+    """A C-contiguous array on a device.
+
+    shape, dtype: of its elements. device: a `CudaDevice`. kept: a copy in the host's memory, if somebody asked for it.
+    """
+
+    __slots__ = ("block", "device", "dtype", "kept", "shape")
+
+    def __init__(self, device: Any, block: PoolBlock, shape: tuple[int, ...], dtype: np.dtype) -> None:
+        self.device = device
+        self.block = block
+        self.shape = shape
+        self.dtype = dtype
+        self.kept: np.ndarray | None = None
+
+    @property
+    def address(self) -> int:
+        return self.block.address
+
+    @property
+    def nbytes(self) -> int:
+        size = self.dtype.itemsize
+        for n in self.shape:
+            size *= n
+        return size
+
+    def host(self) -> np.ndarray:
+        """The elements in the host's memory, read-only: copied at the first time, when the device has them."""
+        if self.kept is None:
+            found = np.empty(self.shape, self.dtype)
+            if found.size:
+                self.device.driver.download(found, self.address)
+            self.kept = read_only_view(found)
+        return self.kept
+
+    def copy(self) -> DeviceMemory:
+        """The same elements in other memory of the device."""
+        block = self.device.pool.take(self.nbytes, described(self.shape, self.dtype), "a copy")
+        self.device.driver.copy(block.address, self.address, self.nbytes)
+        return DeviceMemory(self.device, block, self.shape, self.dtype)
+
+    def cuda_array_interface(self) -> dict[str, Any]:
+        """Version 3 of the CUDA Array Interface: whoever reads it waits for the stream, and works in its own."""
+        plain = plain_dtype(self.dtype)
+        self.block.shared = True
+        return {
+            "shape": self.shape,
+            "typestr": plain.str,
+            "data": (self.address if self.nbytes else 0, False),  # PyTorch takes nothing that is read-only
+            "strides": None,
+            "stream": self.device.driver.stream or None,
+            "version": 3,
+        }
+
+
+def described(shape: tuple[int, ...], dtype: np.dtype) -> str:
+    return f"{dtype.name}[{','.join(map(str, shape))}]"
