@@ -167,12 +167,16 @@ CUDA_POOL_BYTES = 512
 CUDA_POOL_STEPS = 16
 """steps. Pieces are at most so many times a power of two: at most 1/8 of one is not used. Chosen."""
 
-CUDA_GRAPHS = 8
-"""graphs that are kept of a Program, one for each set of addresses that it ran on. Chosen."""
+CUDA_GRAPHS = 16
+"""graphs that are kept of a Program, one for each set of addresses that it ran on. Chosen: four batches in turn, with
+a result that lies in one of three places, are twelve."""
 
-CUDA_CHANGES = 4
-"""launches of a graph that are given other addresses without a look at other graphs, or for one more; of a graph with
-more than twice as many, up to half. Chosen: each takes two µs of the host, a look at a graph one."""
+CUDA_CHANGES = 16
+"""changes of launches, at least, after which addresses that come again get a graph of their own; as many as it has
+launches, if these are more. Chosen: a change takes two µs of the host, to record a graph tens of µs."""
+
+CUDA_PRODUCT_CHANGE = 8
+"""such changes that a product of cuBLAS counts for, which is recorded anew. Chosen."""
 
 CUDA_BRANCHES = True
 """whether launches of a graph that have no memory in common may run at one time. Compared, on an H200 (27 November

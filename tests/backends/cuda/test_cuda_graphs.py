@@ -188,9 +188,10 @@ def test_addresses_that_come_again_have_graphs_of_their_own() -> None:
     device = device_of(fake)
     step = executable(chained(6), X, X)
     w, *batches = (device.put(np.ones(6, F32)) for _ in range(4))
-    for _ in range(3):
+    for _ in range(20):
         for batch in batches:
             step.on_device([w, batch], device)
+    assert calls_of(fake, "cuGraphInstantiate") == [3]
     fake.calls.clear()
     for batch in batches:
         fake.launches.clear()
@@ -232,6 +233,7 @@ def test_a_failure_while_a_graph_is_recorded_leaves_a_step_that_can_be_called() 
 
 def test_graphs_of_many_addresses_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("functad.machine_model.CUDA_GRAPHS", 2)
+    monkeypatch.setattr("functad.machine_model.CUDA_CHANGES", 3)
     fake = FakeCuda()
     device = device_of(fake)
     step = executable(lambda x: [jnp.cumsum(jnp.cumsum(x))], X)

@@ -142,7 +142,9 @@ class Stretch:
         self.moves = [(s, place) for s, place in tape.places.items() if _is_moved(s, place, layout)]
         self.prepared = device.driver.prepare(name, self.nodes)
         self._users: dict[tuple[int, ...], list[int]] = {}  # of bases, by their numbers
-        self._missed: dict[tuple[int, ...], None] = {}  # for which there was no graph
+        self._spent: dict[tuple[int, ...], int] = {}  # on changes for bases that have no graph
+        product = machine_model.CUDA_PRODUCT_CHANGE
+        self._change_costs = [product if isinstance(n.launch, LibraryProduct) else 1 for n in self.nodes]
         self._lock = threading.Lock()  # the arguments of launches have one place
         self._replay = device.driver.replay
 
@@ -171,38 +173,35 @@ class Stretch:
         return [(node.begin(slots[buffer.storage.memory], bases), buffer) for buffer in changed]
 
     def _graph_for(self, bases: tuple[int, ...]) -> Any:
-        """A graph for bases that have none; None at the first call, which may be the only one."""
-        missed = self._missed
-        comes_again, is_first = bases in missed, not missed
-        if not comes_again:
-            missed[bases] = None
-            if len(missed) > machine_model.CUDA_GRAPHS:
-                del missed[next(iter(missed))]
-        if is_first:
-            return None
-        if self._graphs and not comes_again:
-            found = self._changed(bases)
-            if found is not None:
-                return found
-        if len(self._graphs) >= machine_model.CUDA_GRAPHS:
+        """A graph for bases that have none; None at the first call, which may be the only one.
+
+        It is the graph that differs in the fewest launches, changed, until the changes for these bases have cost what a
+        graph of their own does.
+        """
+        spent = self._spent.pop(bases, None)
+        if not self._graphs:
+            is_first = not self._spent and spent is None
+            self._spent[bases] = 0
+            return None if is_first else self.prepared.record(bases)
+        known, users = self._nearest(bases)
+        cost = (spent or 0) + sum(self._change_costs[n] for n in users)
+        if spent is None or cost < max(machine_model.CUDA_CHANGES, len(self.nodes)):
+            self._spent[bases] = cost
+            if len(self._spent) > machine_model.CUDA_GRAPHS:
+                del self._spent[next(iter(self._spent))]
+            graph = self._graphs.pop(known)
+            if self.prepared.change(graph, users, bases):
+                return graph
+            self._device.driver.forget(graph)
+        elif len(self._graphs) >= machine_model.CUDA_GRAPHS:
             self._device.driver.forget(self._graphs.pop(next(iter(self._graphs))))  # the oldest
         return self.prepared.record(bases)
 
-    def _changed(self, bases: tuple[int, ...]) -> Any:
-        """The latest graph, or that which needs the fewest changes, with these; None if one more had better be made."""
-        nearest = self._latest if self._latest in self._graphs else next(iter(self._graphs))
-        users = self._users_of_changed(nearest, bases)
-        if len(users) > machine_model.CUDA_CHANGES:
-            nearest = min(self._graphs, key=lambda known: len(self._users_of_changed(known, bases)))
-            users = self._users_of_changed(nearest, bases)
-            if len(users) > max(machine_model.CUDA_CHANGES, len(self.nodes) // 2):
-                if len(self._graphs) < machine_model.CUDA_GRAPHS:
-                    return None
-        graph = self._graphs.pop(nearest)
-        if self.prepared.change(graph, users, bases):
-            return graph
-        self._device.driver.forget(graph)
-        return None
+    def _nearest(self, bases: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
+        """The bases of the graph that differs in the fewest launches, and these; of equal ones the latest."""
+        order = [self._latest] if self._latest in self._graphs else []
+        found = [(known, self._users_of_changed(known, bases)) for known in dict.fromkeys([*order, *self._graphs])]
+        return min(found, key=lambda each: len(each[1]))
 
     def _users_of_changed(self, known: tuple[int, ...], bases: tuple[int, ...]) -> list[int]:
         """The launches that use memory which lies at other addresses."""
