@@ -108,7 +108,8 @@ def scan(
         length: the number of steps, where xs does not tell.
         reverse: go through xs, and fill ys, from the end.
         unroll: 0, True, or no fewer than there are steps: the compiled loop is written out, one step after another.
-            Other numbers change nothing: to take some steps at a time makes these loops no faster. Nor do results.
+            Other numbers change nothing: to take some steps at a time seldom makes these loops faster. Results are the
+            same.
         _split_transpose: accepted for JAX's sake.
         progress: the label of a progress bar on standard error, which also moves while compiled code runs. Python is
             called at most about a hundred times, so short steps stay short.

@@ -152,7 +152,7 @@ def _constant(name: str, shape: Any, value: int, dtype: Any, device: Any) -> Any
 def _spread(value: Any, shape: tuple[int, ...], device: Any) -> Any:
     """An array that holds a value, or broadcasts it; a single device is sent the value, and fills its own memory."""
     if isinstance(device, (Device, str)):
-        return broadcast_operand(device_put(value, device), shape)
+        value = device_put(value, device)
     return on_wanted_device(broadcast_operand(value, shape), device)
 
 

@@ -182,6 +182,22 @@ def test_names_of_arguments_and_devices():
         assert made.shape == (2,)
 
 
+@pytest.mark.parametrize("device", ["cpu", functad.devices()[0]])
+def test_constants_stay_on_the_device_that_they_are_made_on(device):
+    like = functad.device_put(T, device)
+    for made in (
+        jnp.zeros((), device=device),
+        jnp.zeros((2, 3), device=device),
+        jnp.ones(2, device=device),
+        jnp.full(2, 1.0, device=device),
+        jnp.zeros_like(like),
+        jnp.full_like(like, 3),
+        jnp.arange(2, device=device),
+    ):
+        assert made.committed
+    assert functad.jit(lambda: jnp.zeros(2, device=device))().shape == (2,)
+
+
 # --- values and members -----------------------------------------------------------------------------
 
 
