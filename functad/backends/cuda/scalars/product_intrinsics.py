@@ -1,6 +1,6 @@
 """The words of matrix products' kernels for `numba.cuda`, as LLVM instructions for NVVM.
 
-Knows what each word does, from `product_words`; nothing of matrices. Cannot be imported in the simulator.
+Knows what each word does, from `words`; nothing of matrices. Cannot be imported in the simulator.
 """
 
 from __future__ import annotations
