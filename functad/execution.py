@@ -112,11 +112,13 @@ class _OnDevices:
 
     def evaluate(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         key: list[Any] = [primitive]
-        held = []
+        held: list[Any] = []
         for a in args:
             if type(a) is not DeviceArray:
                 return self._evaluate_anew(primitive, args, params)[0]
             aval, memory = a.aval, held_by(a)
+            if held and memory.device is not held[0].device:  # where that runs depends on who has put them there
+                return self._evaluate_anew(primitive, args, params)[0]
             held.append(memory)
             key += aval.dtype, aval.shape, aval.weak_type, memory.device
         if params:

@@ -237,7 +237,7 @@ CUDA_CORE_PRODUCTS = 128
 
 CUDA_CACHE_BYTES = 18.5
 """bytes that a multiprocessor gets from the cache of all in a clock, where all of them load. Compared on an H200,
-27 November 2026: with the next three numbers, the rule of `product_tiles.clocks` is within 8 % of the times of 75
+27 November 2026: with the next three numbers, the rule of `tiles.clocks` is within 8 % of the times of 75
 kernels, of blocks of 128 threads."""
 
 CUDA_SHARED_CLOCKS = 3.5

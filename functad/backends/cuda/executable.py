@@ -38,7 +38,7 @@ from functad.backends.walking import Address
 from functad.errors import ArgumentError
 from functad.ir import Program
 from functad.lowering.blocks import Instruction, leaves
-from functad.lowering.steps import CallStep, ConvolutionStep, GemmStep
+from functad.lowering.steps import CallStep, GemmStep
 
 BLOCKS_OF_CORE = 2 if SIMULATED else machine_model.CUDA_BLOCKS_OF_CORE
 
@@ -220,12 +220,10 @@ class PlacedExecutable:
         step, most = instruction.step, self._device.core_count * BLOCKS_OF_CORE
         if isinstance(step, GemmStep) and self._executable.by_library and self._device.driver.blas is not None:
             return partial(library_product, step, self._executable.precision)
-        written, kernel = self._executable.generated.kernels[instruction.function], kernels[instruction.function]
+        written = self._executable.generated.kernels[instruction.function]
         mapping, threads = written.mapping, written.threads or THREADS
         blocks = mapping.work if mapping.by_block else -(-mapping.work // threads)
-        if isinstance(step, ConvolutionStep):
-            kernel = Kernel(kernel.name, kernel.function)
-        return kernel[max(blocks if mapping.one_step else min(blocks, most), 1), threads]
+        return kernels[instruction.function][max(blocks if mapping.one_step else min(blocks, most), 1), threads]
 
     # --- looking at it ----------------------------------------------------------------------------------
 

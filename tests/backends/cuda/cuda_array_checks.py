@@ -218,6 +218,12 @@ def check_mixing_two_devices() -> None:
     x, y = on_gpu(X), on_second(X)
     message = raised(DeviceError, lambda: x + y)
     assert "`add`" in message and "cuda:0" in message and "cuda:1" in message and "functad.device_put(x, " in message
+    with functad.default_device(gpu()):
+        free = jnp.ones((2, 3))
+    for _ in range(3):  # what nobody put anywhere is copied, each time
+        memory = memory_of(free + y)
+        assert memory.device is second_gpu() and np.array_equal(memory.host(), X + 1)
+        assert "`add`" in raised(DeviceError, lambda: x + y)
     add = functad.jit(lambda a, b: a + b["c"])
     message = raised(DeviceError, lambda: add(x, {"c": y}))
     assert "b['c']" in message.replace('"', "'") and "functad.devices('cuda')[0]" in message, message

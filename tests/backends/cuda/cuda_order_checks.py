@@ -82,7 +82,7 @@ def check_updates_in_any_order() -> None:
 def check_updates_of_owned_rows() -> None:
     """Several looks at updates, copies of rows, rows longer than a block; numbers that are no rows; ends of groups."""
     x, at = numbers("float32", 9, 5).astype(np.float32), rng.integers(-12, 12, 40).astype(np.int32)
-    rows = numbers("float32", 40, 5).astype(np.float32)
+    rows, sixes = (numbers("float32", 40, n).astype(np.float32) for n in (5, 6))
     wide, wider = (numbers("float32", n, 3 * THREADS).astype(np.float32) for n in (7, 40))
     with changed({"CUDA_OWNED_ITEMS": 3, "CUDA_OWNED_THREADS": 1, "CUDA_OWNED_LISTED": 4, "CUDA_UPDATES_AT_ONCE": 2}):
         for fun, args in (
@@ -93,6 +93,12 @@ def check_updates_of_owned_rows() -> None:
             (lambda x, r: (x + 1j).at[at].add(r * 1j), (x, rows)),
             (lambda x, r: x.astype(jnp.float16).at[at].add(r.astype(jnp.float16)), (x, rows)),
             (lambda x, r: x.at[at].add(r), (wide, wider)),
+            (lambda x, r: x.reshape(9, 5, 1).at[at].add(r[:, :, None]), (x, rows)),
+            (lambda x, r: jnp.zeros((9, 2, 3)).at[at].add(r.reshape(40, 3, 2).transpose(0, 2, 1)), (x, sixes)),
+            (
+                lambda x, r: jnp.zeros((9, 1, 2, 3)).at[at].max(r.reshape(40, 3, 2, 1).T.transpose(3, 0, 1, 2)),
+                (x, sixes),
+            ),
             (lambda x, r: jnp.zeros((3, 2)).at[at % 3, at % 2].add(r[:, 0]), (x, rows)),
             (functad.grad(lambda x, r: (x[at] * r).sum()), (x, rows)),
         ):

@@ -68,6 +68,17 @@ def test_a_layer_keeps_its_sums_in_registers() -> None:
     assert text.count("fma.rn.f32") > 16 and "mul.rn.f32" in text and not launch.kernel.fused
 
 
+@pytest.mark.parametrize(("x", "w"), [((8, 16, 9, 9), (32, 16, 3, 3)), ((64, 1, 60, 60), (4, 1, 3, 3))])
+def test_convolutions_add_products_unrounded_but_what_follows_does_not(x: Any, w: Any) -> None:
+    compiler = compiler_with_nvvm()
+    step = executable(
+        lambda x, w, s: [lax.conv(x, w, (1, 1), "SAME") * s + s], Aval(x, F32), Aval(w, F32), Aval((w[0], 1, 1), F32)
+    )
+    (launch,) = launches_of(step, fake_device())
+    text = compiler.ptx(launch.kernel.function, launch.types, (9, 0), launch.kernel.fused)
+    assert text.count("fma.rn.f32") >= 36 and "mul.rn.f32" in text and not launch.kernel.fused
+
+
 @pytest.mark.parametrize("dtype", ["float64", "complex64"])
 def test_products_of_all_dtypes_compile(dtype: str) -> None:
     compiler = compiler_with_nvvm()

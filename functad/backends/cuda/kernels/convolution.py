@@ -119,6 +119,14 @@ def _write_result(text: KernelText, ending: Ending, place: str, value: str) -> N
     ending.lines(text, {*_WORD.findall(str(text))})
 
 
+def _with_product(step: ConvolutionStep, acc: str, x: str, y: str) -> str:
+    """A sum with one more product, of floats not rounded first; short integers come back to their dtype by a cast."""
+    dtype = step.out.dtype
+    if kind_of(dtype) in "fc":
+        return f"add_product({acc}, {x}, {y})"
+    return f"{cast(dtype)}({acc} + {x} * {y})"
+
+
 def _parameters(step: ConvolutionStep, ending: Ending) -> tuple[Parameter, ...]:
     return (("lhs", step.lhs, "r"), ("rhs", step.rhs, "r"), *ending.parameters)
 
@@ -145,7 +153,10 @@ def _direct(step: ConvolutionStep, ending: Ending) -> CudaKernel:
         with text.block(*([f"if {' and '.join(tests)}:"] if tests else [])):
             text.line(f"element = lhs[{at}]")
         text.line(
-            *[f"acc_{o} = {t}(acc_{o} + element * rhs[{total('weight', o * conv.rhs_steps[1])}])" for o in outputs]
+            *[
+                f"acc_{o} = {_with_product(step, f'acc_{o}', 'element', f'rhs[{at}]')}"
+                for o, at in ((o, total("weight", o * conv.rhs_steps[1])) for o in outputs)
+            ]
         )
         text.close(depth)
         text.line(f"result = {total(*_result_terms(conv, ''))}")
@@ -225,11 +236,6 @@ class _Tiles:
     def _shared(self, name: str, elements: int) -> None:
         aligned = f", {WIDTH * self.step.out.dtype.itemsize}" if self.wide else ""
         self.text.line(f"{name} = cuda.shared.array({elements}, {self.kind}{aligned})")
-
-    def _added(self, total: str, more: str) -> str:
-        """A sum in the results' dtype, to which short integers come back by a cast."""
-        added = f"{total} + {more}"
-        return f"{self.t}({added})" if kind_of(self.step.out.dtype) in "iu" else added
 
     def _results(self) -> list[tuple[int, int]]:
         return [(i, j) for i in range(self.tiling.rows) for j in range(self.tiling.columns)]
@@ -342,7 +348,8 @@ class _Tiles:
             text.line(f"k = {total(('turn', tiling.slices), 'part_of_terms')}")
             self._take("a", "inputs", "y", tiling.rows, tiling.down, tiling.places + _PADDED)
             self._take("b", "weights", "x", tiling.columns, tiling.across, tiling.outputs + _PADDED)
-            text.line(*[f"acc_{i}_{j} = {self._added(f'acc_{i}_{j}', f'a_{i} * b_{j}')}" for i, j in self._results()])
+            for i, j in self._results():
+                text.line(f"acc_{i}_{j} = {_with_product(self.step, f'acc_{i}_{j}', f'a_{i}', f'b_{j}')}")
 
     def _take(self, name: str, array: str, at: str, count: int, threads: int, pitch: int) -> None:
         """A thread's elements of a row in shared memory."""

@@ -6,12 +6,12 @@ Knows nests and text, as `emit` does. No sort, no atomics: which thread puts wha
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from functad import machine_model
 from functad.backends.cuda.kernels.emit import SHARED_TYPES, CudaEmitter, CudaKernel
 from functad.backends.cuda.kernels.mapping import LoopMapping, MappedLoop
-from functad.lowering.nests.affine import data
+from functad.lowering.nests.affine import Affine, Symbol, data
 from functad.lowering.nests.nest import Nest, OwnedRows, Statement, Update, fresh, names_of
 from functad.lowering.nests.reductions import at_point
 from functad.lowering.nests.updates import needed_for, neutral
@@ -38,6 +38,7 @@ class _OwnedRowsEmitter(CudaEmitter):
         taken = {name for s in nest.statements for name in names_of(s)} | {s.name for s in nest.loops}
         self.taken = taken | {*nest.constants, *_OWN_NAMES, owned.update.name}
         self.owned, self.update, self.dtype = owned, update, update.buffer.dtype
+        self.within, self.others = self._loops_of_row(nest.loops[1:])
         self.threads = threads * machine_model.CUDA_OWNED_THREADS
         self.count = nest.loops[0].extent
         most = min(machine_model.CUDA_OWNED_ITEMS, -(-self.count // self.threads))
@@ -54,6 +55,11 @@ class _OwnedRowsEmitter(CudaEmitter):
         )
         super().__init__(nest, LoopMapping(), {})
         self.mapping, self.blocks = mapping, blocks
+
+    def _loops_of_row(self, loops: Sequence[Symbol]) -> tuple[dict[Symbol, Affine], list[Symbol]]:
+        """The loops over a row, and what stands for those that are called like a variable of this kernel."""
+        own = {s: Symbol(fresh(s.name, self.taken), s.low, s.high) for s in loops if s.name in _OWN_NAMES}
+        return {s: Affine(0, [(named, 1)]) for s, named in own.items()}, [own.get(s, s) for s in loops]
 
     def _shares(self) -> tuple[int, int]:
         """How many rows a block owns, and of how many copies of them."""
@@ -133,7 +139,7 @@ class _OwnedRowsEmitter(CudaEmitter):
 
     def _put_to_rows(self) -> None:
         """Each group puts its share of the list to its copy of the rows: the elements of several at a time."""
-        length, others = self.owned.length, self.nest.loops[1:]
+        length, others = self.owned.length, self.others
         values = needed_for(self.nest.statements, {*_WORD.findall(self.update.value)})
         self._line(3, f"group = thread // {length}", f"n_here = min(total - base, {self.listed})")
         self._line(3, f"last = (group + 1) * n_here // {self.groups}", f"if group < {self.groups}:")
@@ -144,7 +150,7 @@ class _OwnedRowsEmitter(CudaEmitter):
             self._line(5, f"k = thread % {length}")
         depth = 6 if length > self.threads else 5
         if others:
-            self._places(depth, "k", others) if len(others) > 1 else self._line(depth, f"{others[0].name} = k")
+            self._places(depth, "k", others)
         puts: list[tuple[int, str, str]] = []
         for item in range(self.at_once):
             number, names = self._copied_names(values)
@@ -181,7 +187,7 @@ class _OwnedRowsEmitter(CudaEmitter):
         return fresh(self.owned.update.name, self.taken), names
 
     def _at_update(self, s: Statement, number: str, names: dict[str, str]) -> Statement:
-        return at_point(s, {self.owned.update: data(number, 0, self.count - 1)}, names)
+        return at_point(s, {self.owned.update: data(number, 0, self.count - 1), **self.within}, names)
 
 
 def _renamed(text: str, names: Mapping[str, str]) -> str:

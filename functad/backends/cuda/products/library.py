@@ -1,4 +1,4 @@
-"""Matrix products by a library: what it is told of a step. functad's own are in `product_kernels`.
+"""Matrix products by a library: what it is told of a step. functad's own are in `kernels`.
 
 Knows where matrices lie in memory; no Programs.
 """

@@ -1,6 +1,6 @@
 """The words of matrix products' kernels for `numba.cuda`, as LLVM instructions for NVVM.
 
-Knows what each word does, from `product_words`; nothing of matrices. Cannot be imported in the simulator.
+Knows what each word does, from `words`; nothing of matrices. Cannot be imported in the simulator.
 """
 
 from __future__ import annotations
@@ -125,6 +125,12 @@ def _add_products(w: _WordWriter) -> ir.Value:
     return w.result([to_numba(w.context, builder, w.call.args[0].dtype, x) for x in sums])
 
 
+def _add_product(w: _WordWriter) -> ir.Value:
+    kind, builder = w.call.args[0], _Builder(w.builder)
+    total, x, y = (from_numba(builder, value, _DTYPES[kind]) for value in w.values)
+    return to_numba(w.context, builder, kind, _fused(CudaArithmetic(builder), x, y, total))
+
+
 def _fused(k: Any, x: Any, y: Any, total: Any) -> Any:
     if kind_of(total.dtype) != "c":
         return k.fma(x, y, total)
@@ -182,5 +188,6 @@ WORDS: dict[str, Intrinsic] = {
     "along": _word("along", (1,), _terms_of, _along),
     "across": _word("across", (1,), _terms_of, _across),
     "add_products": _word("add_products", (), lambda sums, a, b: sums, _add_products),
+    "add_product": _word("add_product", (), lambda total, *_: total, _add_product),
 }  # fmt: skip
 assert WORDS.keys() == product_words.WORDS.keys()

@@ -59,4 +59,10 @@ def add_products(sums: tuple[Any, ...], a: tuple[Any, ...], b: tuple[Any, ...]) 
     return tuple(found)
 
 
-WORDS = {word.__name__: word for word in (copies, loads, stores, along, across, add_products)}
+def add_product(total: Any, x: Any, y: Any) -> Any:
+    """A sum with one more product, which is not rounded first."""
+    with np.errstate(all="ignore"):
+        return total + x * y
+
+
+WORDS = {word.__name__: word for word in (copies, loads, stores, along, across, add_products, add_product)}
