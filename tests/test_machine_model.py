@@ -21,7 +21,8 @@ NAMES = [name for name in vars(machine_model) if name.isupper()]
 NOT_TUNED = {
     "backends/cpu/runtime/layout.py": "where words lie in records that compiled code reads",
     "backends/cpu/scalars": "coefficients and ends of the ranges of formulas",
-    "backends/cuda/runtime/driver.py": "versions, flags and attributes of NVIDIA's driver",
+    "backends/cuda/runtime/driver.py": "flags and attributes of NVIDIA's driver",
+    "backends/cuda/runtime/driver_library.py": "versions of NVIDIA's driver, and numbers of its failures",
     "backends/cuda/products/cublas.py": "numbers of NVIDIA's library",
     "backends/cuda/runtime/exchange.py": "numbers of the protocol DLPack",
     "backends/cuda/kernels/vectors.py": "of how many elements the instructions are",

@@ -277,7 +277,7 @@ _SCALARS = "functad.backends.cuda.scalars.registry"
 def _cuda() -> Findings:
     """The driver and its GPUs; what compiles for them; and libraries that are used where they are found."""
     try:
-        driver = importlib.import_module("functad.backends.cuda.runtime.driver")
+        driver = importlib.import_module("functad.backends.cuda.runtime.driver_library")
         calls = driver.library()
     except DeviceError:
         yield "driver", "none: functad runs on the CPU"

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from functad.backends.cuda.runtime.driver import PROTOTYPES
+from functad.backends.cuda.runtime.driver_library import PROTOTYPES
 
 MISSING, OUT_OF_MEMORY, INVALID = 100, 2, 1
 

@@ -20,8 +20,8 @@ from fake_cuda import FakeCuda
 import functad
 from functad.backends.cuda.compile import numba_package
 from functad.backends.cuda.runtime import device as device_module
-from functad.backends.cuda.runtime import driver as cuda_driver
-from functad.backends.cuda.runtime.driver import PROTOTYPES, library
+from functad.backends.cuda.runtime import driver_library
+from functad.backends.cuda.runtime.driver_library import PROTOTYPES, library
 from functad.cli import doctor
 from functad.errors import CompilationError, DeviceError, DeviceFaultError
 
@@ -86,7 +86,7 @@ def test_a_kernel_that_cannot_start_is_named() -> None:
 
 
 def test_every_failure_has_a_fix() -> None:
-    assert all(f.meaning and f.fix for f in cuda_driver.FAILURES.values())
+    assert all(f.meaning and f.fix for f in driver_library.FAILURES.values())
     fake = FakeCuda()
     fake.next_code("cuInit", 31337)
     with pytest.raises(DeviceError, match="CUDA_ERROR_31337, error 31337, in cuInit.*doctor"):
@@ -125,7 +125,7 @@ def test_a_compiler_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(numba_package, "_problem", lambda: gone)
     with pytest.raises(CompilationError, match="numpy<2.5"):
         numba_package.require()
-    monkeypatch.setattr(cuda_driver, "library", FakeCuda)
+    monkeypatch.setattr(driver_library, "library", FakeCuda)
     scalars = SimpleNamespace()  # as importing it raises the error, reading it does
     monkeypatch.setattr(doctor.importlib, "import_module", lambda name: numba_package.require() or scalars)
     with pytest.raises(doctor.Problem, match="numpy<2.5"):
@@ -158,7 +158,7 @@ def test_a_function_that_nobody_brings_is_named() -> None:
 
 def test_doctor_shows_the_whole_picture(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeCuda(memory=3 << 30)
-    monkeypatch.setattr(cuda_driver, "library", lambda: fake)
+    monkeypatch.setattr(driver_library, "library", lambda: fake)
     monkeypatch.setattr(device_module, "devices", lambda: [device_of(fake)])
 
     class Compiler:
@@ -194,5 +194,5 @@ def test_doctor_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> Any:
         raise DeviceError("none")
 
-    monkeypatch.setattr(cuda_driver, "library", missing)
+    monkeypatch.setattr(driver_library, "library", missing)
     assert list(doctor._cuda()) == [("driver", "none: functad runs on the CPU")]

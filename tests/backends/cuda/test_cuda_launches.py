@@ -18,7 +18,7 @@ import functad.numpy as jnp
 from functad import machine_model
 from functad.backends.cuda.products.tiles import ProductSizes, clocks, shared_elements, taken_by_library, tile_for
 from functad.backends.cuda.runtime import exchange
-from functad.backends.cuda.runtime.driver import PROTOTYPES
+from functad.backends.cuda.runtime.driver_library import PROTOTYPES
 from functad.backends.cuda.runtime.launching import ArrayPlace, Kernel, LaunchNode, PackedLaunch
 from functad.backends.cuda.runtime.memory import DeviceMemory
 from functad.errors import DeviceFaultError

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from functad import machine_model
-from functad.backends.cuda.runtime import driver as cuda_driver
+from functad.backends.cuda.runtime import driver_library
+from functad.backends.cuda.runtime.driver import CudaDriver
 from functad.backends.cuda.runtime.memory import DeviceMemory, described
 from functad.backends.cuda.runtime.pool import MemoryPool
 from functad.backends.cuda.scalars.registry import SIMULATED
@@ -82,9 +83,9 @@ def devices() -> list[CudaDevice]:
         simulated = imported("functad.backends.cuda.runtime.simulated_driver")
         found = [CudaDevice(n, simulated.SimulatedDriver(n)) for n in range(simulated.DEVICES)]
     else:
-        calls = cuda_driver.library()
-        count = cuda_driver.start(calls)
+        calls = driver_library.library()
+        count = driver_library.start(calls)
         compiler = imported("functad.backends.cuda.compile.compiler")
-        found = [CudaDevice(n, cuda_driver.CudaDriver(calls, n, compiler)) for n in range(count)]
+        found = [CudaDevice(n, CudaDriver(calls, n, compiler)) for n in range(count)]
     gpus[:] = found
     return found
