@@ -37,6 +37,23 @@ def multiply(dtype, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, ta=False, tb=F
     )  # fmt: skip
 
 
+def check_products(a, b, ta=False, tb=False, handle=None):
+    """Products of these operands, scaled and added, against NumPy's in float64; what lies around C stays as it is."""
+    (m, k), n, dtype = a.T.shape if ta else a.shape, b.shape[0 if tb else 1], a.dtype.name
+    exact = (a.T if ta else a).astype("f8") @ (b.T if tb else b).astype("f8")
+    for alpha, beta in ((1, 0), (-0.5, 1), (2, -1.5)):
+        # Around C lies what must stay as it is; with beta = 0, C is not read.
+        whole = np.full((m + 2, n + 3), 7, dtype)
+        whole[1:-1, 2:-1] = np.nan if beta == 0 else 3
+        expected = whole.copy()
+        expected[1:-1, 2:-1] = alpha * exact + (3 * beta if beta else 0)
+        inside = whole.reshape(-1)[n + 5 :]
+        multiply(dtype, m, n, k, alpha, a, a.shape[1], b, b.shape[1], beta, inside, n + 3, ta, tb, handle)
+        np.testing.assert_allclose(whole, expected, rtol=0, atol=TOLERANCE[dtype] * max(10, k**0.5 * 10))
+        np.testing.assert_array_equal(whole[[0, -1]], 7)
+        np.testing.assert_array_equal(whole[:, [0, 1, -1]], 7)
+
+
 # Tiles are 12 x 32 (float64: 12 x 16), sums are cut at 256, resident parts at 256 KB: sizes around all of these.
 SIZES = [
     (1, 1, 1), (12, 32, 4), (13, 33, 5), (4, 16, 3), (9, 17, 2), (24, 64, 256), (100, 130, 257), (130, 100, 300),
@@ -50,18 +67,7 @@ SIZES = [
 @pytest.mark.parametrize(("m", "n", "k"), SIZES)
 def test_products(dtype, ta, tb, m, n, k):
     a, b = numbers(dtype, k, m) if ta else numbers(dtype, m, k), numbers(dtype, n, k) if tb else numbers(dtype, k, n)
-    exact = (a.T if ta else a).astype("f8") @ (b.T if tb else b).astype("f8")
-    for alpha, beta in ((1, 0), (-0.5, 1), (2, -1.5)):
-        # Around C lies what must stay as it is; with beta = 0, C is not read.
-        whole = np.full((m + 2, n + 3), 7, dtype)
-        whole[1:-1, 2:-1] = np.nan if beta == 0 else 3
-        expected = whole.copy()
-        expected[1:-1, 2:-1] = alpha * exact + (3 * beta if beta else 0)
-        inside = whole.reshape(-1)[n + 5 :]
-        multiply(dtype, m, n, k, alpha, a, a.shape[1], b, b.shape[1], beta, inside, n + 3, ta, tb)
-        np.testing.assert_allclose(whole, expected, rtol=0, atol=TOLERANCE[dtype] * max(10, k**0.5 * 10))
-        np.testing.assert_array_equal(whole[[0, -1]], 7)
-        np.testing.assert_array_equal(whole[:, [0, 1, -1]], 7)
+    check_products(a, b, ta, tb)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -189,10 +189,14 @@ class Stretch:
             self._spent[bases] = cost
             if len(self._spent) > machine_model.CUDA_GRAPHS:
                 del self._spent[next(iter(self._spent))]
-            graph = self._graphs.pop(known)
-            if self.prepared.change(graph, users, bases):
+            graph, is_changed = self._graphs.pop(known), False
+            try:
+                is_changed = self.prepared.change(graph, users, bases)
+            finally:
+                if not is_changed:
+                    self._device.driver.forget(graph)
+            if is_changed:
                 return graph
-            self._device.driver.forget(graph)
         elif len(self._graphs) >= machine_model.CUDA_GRAPHS:
             self._device.driver.forget(self._graphs.pop(next(iter(self._graphs))))  # the oldest
         return self.prepared.record(bases)
