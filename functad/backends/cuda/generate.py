@@ -16,24 +16,24 @@ from functad.backends.cpu.kernels.emit_loop import emit_loop
 from functad.backends.cpu.kernels.small_loops import cost_of_steps, step_cost, touched_by
 from functad.backends.cpu.scalars.user_functions import array_view
 from functad.backends.cuda.kernels.carried import emit_parted
-from functad.backends.cuda.kernels.convolution import (
+from functad.backends.cuda.kernels.emit import TICKETS, CudaKernel, emit, emit_rows
+from functad.backends.cuda.kernels.finishing import finished
+from functad.backends.cuda.kernels.owned_rows import emit_owned_rows
+from functad.backends.cuda.kernels.rows import joined_rows
+from functad.backends.cuda.kernels.sorting import emit_sort
+from functad.backends.cuda.kernels.text_kernels import emit_text
+from functad.backends.cuda.kernels.transposes import emit_tiled
+from functad.backends.cuda.products.convolution import (
     JoinedConvolution,
     emit_convolution,
     in_parts,
     joined_convolutions,
 )
-from functad.backends.cuda.kernels.emit import TICKETS, CudaKernel, emit, emit_rows
-from functad.backends.cuda.kernels.finishing import finished
-from functad.backends.cuda.kernels.owned_rows import emit_owned_rows
-from functad.backends.cuda.kernels.points import joined_points
-from functad.backends.cuda.kernels.rows import joined_rows
-from functad.backends.cuda.kernels.sorting import emit_sort
-from functad.backends.cuda.kernels.text_kernels import emit_text
-from functad.backends.cuda.kernels.transposes import emit_tiled
-from functad.backends.cuda.products.cublas import takes
 from functad.backends.cuda.products.epilogues import JoinedProduct, joined_products
 from functad.backends.cuda.products.kernels import emit_product, sizes_of
+from functad.backends.cuda.products.points import joined_points
 from functad.backends.cuda.products.tiles import taken_by_library, tile_for
+from functad.backends.cuda.runtime.cublas import takes
 from functad.backends.cuda.scalars.registry import INTRINSICS
 from functad.lowering.blocks import ControlPlan, Instruction
 from functad.lowering.fusion.small_products import without_small_products

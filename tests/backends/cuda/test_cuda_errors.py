@@ -18,10 +18,10 @@ from cuda_driver_tools import F32, X, device_of, executable
 from fake_cuda import FakeCuda
 
 import functad
-from functad.backends.cuda.compile import numba_package
 from functad.backends.cuda.runtime import device as device_module
 from functad.backends.cuda.runtime import driver_library
 from functad.backends.cuda.runtime.driver_library import PROTOTYPES, library
+from functad.backends.cuda.scalars import numba_package
 from functad.cli import doctor
 from functad.errors import CompilationError, DeviceError, DeviceFaultError
 

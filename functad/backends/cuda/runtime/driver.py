@@ -14,8 +14,7 @@ from typing import Any, Protocol, TypeVar, cast
 import numpy as np
 
 from functad import machine_model
-from functad.backends.cuda.products import cublas
-from functad.backends.cuda.runtime import driver_library
+from functad.backends.cuda.runtime import cublas, driver_library
 from functad.backends.cuda.runtime.driver_library import PROTOTYPES
 from functad.backends.cuda.runtime.graphs import KernelStart, LaunchGraph, ProductStart, Start
 from functad.backends.cuda.runtime.launching import Launch, LaunchNode, LibraryProduct
