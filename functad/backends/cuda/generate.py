@@ -20,6 +20,7 @@ from functad.backends.cuda.kernels.emit import TICKETS, CudaKernel, emit, emit_r
 from functad.backends.cuda.kernels.finishing import finished
 from functad.backends.cuda.kernels.owned_rows import emit_owned_rows
 from functad.backends.cuda.kernels.rows import joined_rows
+from functad.backends.cuda.kernels.segments import emit_segments
 from functad.backends.cuda.kernels.sorting import emit_sort
 from functad.backends.cuda.kernels.text_kernels import emit_text
 from functad.backends.cuda.kernels.transposes import emit_tiled
@@ -132,6 +133,8 @@ class _CudaWriter:
         if step.nest.owned_rows is not None:
             work = work_of(step.nest)
             return [self._call_of(emit_owned_rows(step.nest, self.threads), step, work.flops, work.bytes)]
+        if step.nest.segments is not None:
+            return self._segments(step)
         work, parted = work_of(step.nest), emit_parted(step.nest, step.name, self.threads)
         if parted is None:
             kernel = emit_tiled(step.nest, self.threads) or emit(step.nest, self.threads)
@@ -143,6 +146,16 @@ class _CudaWriter:
             self._call_of(cleared, first, 0.0, nbytes),
             self._call_of(carried, step, work.flops, work.bytes),
         ]
+
+    def _segments(self, step: NestStep) -> list[Instruction]:
+        """The calls of updates that have been sorted: sums of parts where many go to one place, and the updates."""
+        work = work_of(step.nest)
+        *sums, (name, updates) = emit_segments(step.nest, step.name, self.threads)
+        calls = [
+            self._call_of(kernel, replace(step, name=summed), 0.0, float(kernel.parameters[-1][1].nbytes))
+            for summed, kernel in sums
+        ]
+        return [*calls, self._call_of(updates, replace(step, name=name), work.flops, work.bytes)]
 
     def _sort(self, step: SortStep) -> list[Instruction]:
         """The calls of a sort: one for its tiles, and one for each merge."""
