@@ -6,6 +6,7 @@ The driver is a stand-in.
 from __future__ import annotations
 
 import ctypes
+import gc
 import importlib
 import re
 from pathlib import Path
@@ -14,10 +15,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_driver_tools import F32, X, device_of, executable
+from cuda_driver_tools import F32, X, device_of, executable, launches_of
 from fake_cuda import FakeCuda
 
 import functad
+import functad.numpy as jnp
 from functad.backends.cuda.runtime import device as device_module
 from functad.backends.cuda.runtime import driver_library
 from functad.backends.cuda.runtime.driver_library import PROTOTYPES, library
@@ -73,6 +75,45 @@ def test_a_kernel_that_faults_is_found_when_results_are_asked_for(code: int, wor
     fake.next_code("cuStreamSynchronize", code)
     with pytest.raises(DeviceFaultError, match=f"(?s){words}.*CUDA_LAUNCH_BLOCKING=1.*Started before.*step"):
         result.host()
+
+
+def test_each_kernel_is_waited_for_where_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the second call, too, which would be a graph otherwise."""
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
+    fake = FakeCuda()
+    device = device_of(fake)
+    step = executable(lambda x: [jnp.cumsum(x[None] + 1, 1), x.sum()], X)
+    names = [launch.kernel.name for launch in launches_of(step, device)]
+    for _ in range(3):
+        fake.calls.clear()
+        step.on_device([device.put(np.ones(6, F32))], device)
+        assert fake.calls.count("cuLaunchKernel") == fake.calls.count("cuStreamSynchronize") == len(names) > 1
+        assert "cuGraphLaunch" not in fake.calls
+    fake.next_code("cuStreamSynchronize", 700)
+    held = device.put(np.ones(6, F32))
+    with pytest.raises(DeviceFaultError, match=f"illegal address.*running the kernel `{names[0]}`"):
+        step.on_device([held], device)
+
+
+def test_after_a_fault_every_call_says_that_the_device_is_lost() -> None:
+    """And what goes away with the arrays says nothing: their memory is lost with the rest."""
+    fake = FakeCuda()
+    device = device_of(fake)
+    step = executable(lambda x: [x + 1], X)
+    for _ in range(3):
+        (result,) = step.on_device([np.ones(6, F32)], device)
+    fake.lost = 700
+    lost = r"(?s)illegal address.*start Python anew.*Started before, and not known to be finished: step"
+    for call in (
+        result.host,
+        device.synchronize,
+        lambda: step.on_device([result], device),
+        lambda: device.put(np.ones(6, F32)),
+    ):
+        with pytest.raises(DeviceFaultError, match=lost):
+            call()
+    del step, result
+    gc.collect()  # whatever fails in a finaliser would be an error of this test
 
 
 def test_a_kernel_that_cannot_start_is_named() -> None:
