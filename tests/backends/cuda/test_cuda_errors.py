@@ -9,6 +9,7 @@ import ctypes
 import gc
 import importlib
 import re
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,6 +27,8 @@ from functad.backends.cuda.runtime.driver_library import PROTOTYPES, library
 from functad.backends.cuda.scalars import numba_package
 from functad.cli import doctor
 from functad.errors import CompilationError, DeviceError, DeviceFaultError
+
+ONES = np.ones(6, F32)
 
 
 def test_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,15 +107,10 @@ def test_after_a_fault_every_call_says_that_the_device_is_lost() -> None:
         (result,) = step.on_device([np.ones(6, F32)], device)
     fake.lost = 700
     lost = r"(?s)illegal address.*start Python anew.*Started before, and not known to be finished: step"
-    for call in (
-        result.host,
-        device.synchronize,
-        lambda: step.on_device([result], device),
-        lambda: device.put(np.ones(6, F32)),
-    ):
+    for call in (result.host, device.synchronize, partial(step.on_device, [result], device), partial(device.put, ONES)):
         with pytest.raises(DeviceFaultError, match=lost):
             call()
-    del step, result
+    del call, step, result
     gc.collect()  # whatever fails in a finaliser would be an error of this test
 
 
@@ -156,6 +154,15 @@ def test_a_library_that_is_missing_is_no_fault_of_a_kernel() -> None:
     compiler = importlib.import_module("functad.backends.cuda.compile.compiler")
     text = compiler._explained(DynamicLibNotFoundError("libnvrtc.so.12"))
     assert re.search(r"missing.*libnvrtc.so.12.*functad\[cuda\].*CUDA_HOME", text) and "report" not in text
+
+
+def test_a_gpu_that_is_too_old_for_the_compiler() -> None:
+    class CCSupportError(Exception):
+        """As Numba raises it."""
+
+    compiler = importlib.import_module("functad.backends.cuda.compile.compiler")
+    text = compiler._explained(CCSupportError("GPU compute capability 6.1 is not supported(requires >=7.5)"))
+    assert re.search(r"for this GPU.*6\.1.*CUDA 12 does.*functad\[cuda\]", text) and "report" not in text
 
 
 def test_a_compiler_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
