@@ -191,9 +191,9 @@ def test_what_the_assembler_says_is_told(tmp_path: Path, monkeypatch: pytest.Mon
 
     says("error   : Unknown symbol 'foo'")
     with pytest.raises(CompilationError, match=r"refused a kernel.*: line 7; error   : Unknown symbol 'foo'.*report"):
-        compiler._assembled(".entry", (9, 0))
+        compiler.assembled(".entry", (9, 0))
     says("fatal   : Unsupported .version 9.5; current version is '9.0'")
-    assert compiler._assembled(".entry", (9, 0)) is None  # the driver translates it, if it is newer
+    assert compiler.assembled(".entry", (9, 0)) is None  # the driver translates it, if it is newer
 
 
 def test_a_function_that_nobody_brings_is_named() -> None:
@@ -212,6 +212,7 @@ def test_doctor_shows_the_whole_picture(monkeypatch: pytest.MonkeyPatch) -> None
     class Compiler:
         compilers = staticmethod(lambda: "numba-cuda 0.30.4")
         assembler = staticmethod(lambda: None)
+        assembled: Any = None
         ptx = staticmethod(lambda *how: "")
         found_library = staticmethod(lambda pattern: f"/cuda/lib/{pattern}")
 
@@ -229,6 +230,11 @@ def test_doctor_shows_the_whole_picture(monkeypatch: pytest.MonkeyPatch) -> None
         assert ("products", "functad's kernels, as config.cuda_products says") in list(doctor._cuda())
     wrong = [f for f in doctor._cuda() if isinstance(f, doctor.Problem)]
     assert not wrong
+    Compiler.assembler = staticmethod(lambda: "/cuda/bin/ptxas")
+    for code, said in ((b"code", ""), (None, ", which is older than the compiler: the driver assembles")):
+        Compiler.assembled = staticmethod(lambda *how, code=code: code)
+        found = {f[0]: f[1] for f in doctor._cuda() if isinstance(f, tuple)}
+        assert found["assembler"].startswith(f"/cuda/bin/ptxas{said}")
 
     def missing(*how: Any) -> str:
         raise CompilationError("NVIDIA's compiler library libNVVM is missing: pip install 'functad[cuda]'")

@@ -53,7 +53,7 @@ def machine_code(launch: Launch, capability: tuple[int, int]) -> tuple[bytes, st
     if kept is None:
         text = ptx(launch.kernel.function, launch.types, capability, launch.kernel.fused)
         _check_calls(text, launch.kernel.name)
-        kept = _entry(text).encode() + b"\0" + (_assembled(text, capability) or text.encode() + b"\0")
+        kept = _entry(text).encode() + b"\0" + (assembled(text, capability) or text.encode() + b"\0")
         objects.write_packed(name, key, kept)
     entry, _, code = kept.partition(b"\0")
     return code, entry.decode()
@@ -202,7 +202,7 @@ _WHEELS = ("nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvcc", "nvidia-nvvm")
 # --- the assembler --------------------------------------------------------------------------------------
 
 
-def _assembled(text: str, capability: tuple[int, int]) -> bytes | None:
+def assembled(text: str, capability: tuple[int, int]) -> bytes | None:
     """The cubin of a PTX; None where there is no assembler, or one that is older than the PTX.
 
     Raises:
