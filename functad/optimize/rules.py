@@ -54,8 +54,7 @@ PRODUCT_RULES = (
 """Matrix products: after equal equations have become one, as it matters who else reads a product."""
 
 ROW_RULES = (
-    Rule("moved rows", (transpose_p, reshape_p), gathered_products.moved_rows, _SAME_ELEMENTS),
-    Rule("sum of moved rows", (scatter_add_p,), gathered_products.added_moved_rows, "the same terms"),
+    Rule("moved rows", (transpose_p, reshape_p, scatter_add_p), gathered_products.moved_rows, _SAME_ELEMENTS),
     Rule("product of gathered rows", (dot_general_p,), gathered_products.rows_times_matrix, _ONCE),
     Rule("gradient of a table", (scatter_add_p,), gathered_products.rows_added_to_table, _ONCE),
 )  # fmt: skip

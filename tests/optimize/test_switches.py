@@ -96,10 +96,6 @@ EXAMPLES: dict[str, Example] = {
         lambda t, i, w: t[i].reshape(2000, -1) @ w,
         (np.tile(ROWS[:20], (1, 8)), np.arange(2000).reshape(2, 1000) % 20, np.tile(WEIGHTS, (8, 1))),
     ),
-    "rule: sum of moved rows": Example(
-        functad.grad(lambda t, i, w: jnp.sum(jnp.tanh(t[i].reshape(2000, -1) @ w))),
-        (np.tile(ROWS[:20], (1, 8)), np.arange(2000).reshape(2, 1000) % 20, np.tile(WEIGHTS, (8, 1))),
-    ),
     "rule: product of gathered rows": Example(
         lambda t, i, w: t[i] @ w, (np.tile(ROWS[:20], (1, 8)), np.arange(2000) % 20, np.tile(WEIGHTS, (8, 1)))
     ),
