@@ -56,6 +56,7 @@ class Indexed(Record):
     free: it is index arithmetic and nothing else, so it is done wherever the result is used.
     same_memory: it keeps the row-major order of the elements, so the result can be the operand's memory.
     once: it reads no element twice, so what it reads can as well be computed there.
+    repeats: it repeats what it reads along axes that are new or had one element, and does nothing else.
     sliced: `(operand, **params) -> OfSlices`, for the operand's type; None where it is not said.
 
     >>> import functad, functad.numpy as jnp
@@ -72,6 +73,7 @@ class Indexed(Record):
     free: bool = False
     same_memory: bool = False
     once: bool = False
+    repeats: bool = False
     sliced: Callable[..., OfSlices] | None = None
 
     def of_slices(self, eqn: Any) -> OfSlices:

@@ -152,7 +152,7 @@ broadcast_in_dim_p: Primitive = Primitive(
     jvp=OwnDerivative(),
     transpose=_broadcast_in_dim_transpose,
     batch=_broadcast_in_dim_batch,
-    lower=Indexed(_broadcast_in_dim_element, free=True, sliced=_broadcast_in_dim_of_slices),
+    lower=Indexed(_broadcast_in_dim_element, free=True, repeats=True, sliced=_broadcast_in_dim_of_slices),
     examples=lambda: [
         Example(args=(normal(3),), params={"shape": (2, 3), "broadcast_dimensions": (1,)}),
         Example(args=(normal(1, 3),), params={"shape": (2, 4, 3), "broadcast_dimensions": (0, 2)}),

@@ -18,7 +18,6 @@ from functad.lowering_rules import Contraction, Indexed, Reduction, Scalar
 from functad.optimize.loops.parts import Scan, take_apart
 from functad.optimize.loops.products import is_thin, parts_of_one
 from functad.optimize.products import operations
-from functad.primitives.common import broadcast_in_dim_p, reshape_p
 from functad.primitives.contraction import dot_general_p
 from functad.primitives.cost import operations_of
 
@@ -113,7 +112,8 @@ class _Slicing:
         return True
 
     def _is_cheap(self, eqn: Eqn) -> bool:
-        if eqn.primitive is broadcast_in_dim_p:
+        rule = eqn.primitive.lower
+        if isinstance(rule, Indexed) and rule.repeats:
             return True
         is_quick = operations_of(eqn) <= 1 + machine_model.QUOTIENT_OPERATIONS
         if eqn.primitive is dot_general_p:
@@ -138,12 +138,13 @@ class _Slicing:
 
         What follows a product or moves of elements is done with them, chunk by chunk.
         """
-        while (eqn := self.view.definition(stack)) is not None and eqn.primitive is reshape_p:
-            stack = eqn.invars[0]
+        eqn = self.view.definition(stack)
         if eqn is None:
             return True
-        is_made_for_this = isinstance(eqn.primitive.lower, Scalar | Contraction) and self.view.uses[eqn.outvars[0]] == 1
-        return not (is_made_for_this or isinstance(eqn.primitive.lower, Indexed))
+        rule = eqn.primitive.lower
+        if isinstance(rule, Indexed):
+            return rule.same_memory and self._is_stored(eqn.invars[0])
+        return not (isinstance(rule, Scalar | Contraction) and self.view.uses[eqn.outvars[0]] == 1)
 
 
 def _is_thin(eqn: Eqn, is_part: bool) -> bool:
