@@ -114,6 +114,9 @@ EXAMPLES: dict[str, Example] = {
     "loop: loop-invariant code": Example(
         lambda x, y: lax.scan(lambda c, x: (jnp.tanh(c * x + jnp.sin(y)), None), x[0], x), (ROWS, ROWS[0])
     ),
+    "loop: invariants of while loops": Example(
+        lambda x, y: lax.while_loop(lambda c: c < 9, lambda c: c * 2 + jnp.sin(y), x), (np.float32(1), np.float32(2))
+    ),
     "loop: starts from first slices": Example(
         functad.grad(lambda w, xs: (lax.scan(lambda h, x: (jnp.tanh(x @ w + h @ w),) * 2, xs[0], xs)[1][-1]).sum()),
         (WEIGHTS, PARTS),
