@@ -31,12 +31,12 @@ from functad.control import scan_p
 from functad.control.conditional import either
 from functad.control.scan import scan as scan_loop
 from functad.ir import Atom, Aval, Eqn, Literal, Program, Var
-from functad.lowering_rules import Scalar
+from functad.lowering_rules import Indexed, Scalar
 from functad.optimize.loops.parts import AllSteps, Scan
 from functad.optimize.loops.ranges import Watched, bound_of_step, to_measure
 from functad.primitives.arithmetic import abs as abs_
 from functad.primitives.arithmetic import abs_p, add, add_p, div, div_p, mul, mul_p, neg, neg_p, sub_p
-from functad.primitives.common import add_any_p, broadcast_in_dim_p, reshape
+from functad.primitives.common import add_any_p, reshape
 from functad.primitives.cost import operations_of
 from functad.primitives.logic import select_n, select_n_p
 from functad.primitives.reduction import reduce_max
@@ -94,7 +94,7 @@ def _is_of_numbers(scan: Scan) -> bool:
 
 def _repeats(eqn: Eqn) -> bool:
     """Whether an equation repeats a number, which to a shape of one element changes nothing."""
-    return eqn.primitive is broadcast_in_dim_p
+    return isinstance(eqn.primitive.lower, Indexed) and eqn.primitive.lower.repeats
 
 
 # --- what a body gives, as sums of products ---------------------------------------------------------------
