@@ -180,11 +180,11 @@ class PlacedExecutable:
             results = []
             for n, shape, dtype, is_given in self._results:
                 if is_given and isinstance(memory := args[n], DeviceMemory):
-                    memory.kept = None
+                    memory.kept, memory.committed = None, True
                 else:  # what DeviceMemory(...) does, without the call
                     memory = _new(DeviceMemory)
                     memory.device, memory.block, memory.shape, memory.dtype = device, blocks[n], shape, dtype
-                    memory.kept = None
+                    memory.kept, memory.committed = None, True
                 results.append(memory)
         for k in self._repeated:  # each has memory of its own
             results[k] = results[k].copy()

@@ -99,15 +99,7 @@ def _format(x: Any) -> _Format:
 
 def polynomial(k: Any, x: Any, coefficients: Sequence[float]) -> Any:
     """Horner's rule; the coefficient of the highest power comes first."""
-    return horner(k, x, k.constants(coefficients, x.dtype))
-
-
-def horner(k: Any, x: Any, coefficients: Sequence[Any]) -> Any:
-    """As `polynomial`, where the coefficients may differ from one x to the next."""
-    total = coefficients[0]
-    for coefficient in coefficients[1:]:
-        total = k.fma(total, x, coefficient)
-    return total
+    return k.horner(x, k.constants(coefficients, x.dtype))
 
 
 def at_most(k: Any, x: Any, limit: float) -> Any:
@@ -352,7 +344,7 @@ def exponent_and_mantissa(k: Any, x: Any) -> tuple[Any, Any]:
 def log_sum(k: Any, f: Any, e: Any, lost: Any = None) -> Any:
     """e ln(2) + ln(1 + f + lost), where lost is no larger than f's rounding, or than that of 1."""
     kind = _format(f)
-    low = e * kind.ln2_low
+    low = e * k.constant(kind.ln2_low, f.dtype)
     if lost is not None:
         low = low + lost * (1 - f + f * f)
     return k.fma(e, k.constant(kind.ln2_high, f.dtype), f + _log_tail(k, f, low))
