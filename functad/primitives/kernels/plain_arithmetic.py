@@ -102,6 +102,13 @@ class PlainArithmetic:
             return np.float32(1) * (_double(x) * _double(y) + _double(z)).astype(np.float32)
         return x * y + z
 
+    def value_at(self, table: Sequence[float], index: Any, dtype: Any) -> Any:
+        """The number of a constant table of 2^k at the place that the lowest bits of the index give.
+
+        The index is as wide as the numbers.
+        """
+        return _scalar(np.array(table, dtype)[np.asarray(index) & np.uint32(len(table) - 1)])
+
     def row_of(self, table: Sequence[Sequence[float]], index: Any) -> list[Any]:
         """The numbers in one row of a constant table of float64."""
         if not isinstance(index, np.ndarray):

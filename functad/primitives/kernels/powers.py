@@ -8,6 +8,7 @@ logarithm is a sum of two float64 there (after Dekker, A floating-point techniqu
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -40,12 +41,22 @@ _ARTANH = (
     *(0.0909090911304029, 0.11111111111070332, 0.142857142857143),
 )
 
-# (ln(1 + r) − r + r²/2) / r³ for −0.1376 ≤ r ≤ 0.1501
-_LN = (0.110373713, -0.129216939, 0.142951757, -0.16661188, 0.199998915, -0.250000209, 0.333333343)
-# c, and −log2(c) in two parts, sums of the first of which with exponents are exact
-_CENTRES = ((1.25, 1.0, 0.75), (-0.322021484375, 0.0, 0.4150390625), (9.33894876e-05, 0.0, -1.563221156e-06))
+# 1 / m for 32 values of m from 1 to 2 − 1/32, to so few bits that products with numbers near m, less 1, are exact; and
+# −log2 of them in two parts, sums of the first of which with exponents are exact.
+_INVERSE = tuple(
+    n / 128
+    for n in (
+        *(128, 124, 120, 117, 114, 110, 108, 105, 102, 100, 98, 95, 93, 91, 89, 87),
+        *(85, 84, 82, 80, 79, 77, 76, 74, 73, 72, 71, 69, 68, 67, 66, 65),
+    )
+)
+_LOG2 = tuple(round(-math.log2(c) * 2**17) / 2**17 for c in _INVERSE)
+_LOG2_REST = tuple(-math.log2(c) - high for c, high in zip(_INVERSE, _LOG2))
+# (log2(1 + r) − r log2(e)) / r² for −0.0198 ≤ r ≤ 0.0169
+_LOG2_OF_ONE_PLUS = (0.290270501, -0.36076657, 0.480897992, -0.721347513)
 _LOG2_E, _LOG2_E_LOW = 1.4426950216293335, 1.9259629911293902e-08
 _SINGLE_ROUNDER = 12582912.0
+_BELOW_ONE = 0x3F7E0000  # the pattern of 1, less half of a 32nd
 
 InTwo = tuple[Any, Any]  # a number, and what it rounds off
 
@@ -64,30 +75,28 @@ def pow(k: Any, x: Any, y: Any) -> Any:
 def _of_usual_float32(k: Any, x: Any, y: Any) -> InTwo:
     """2^E with E = y log2(x), and E, where x and 2^E are positive normal numbers.
 
-    With x = 2^e m and c near 1 / m, a choice of three, ln(x) = e ln(2) − ln(c) + ln(1 + r), where r = c m − 1 is exact.
+    With x = 2^e m and c near 1 / m, one of 32, log2(x) = e − log2(c) + log2(1 + r), where r = c m − 1 is exact.
     """
     strict, base, exponent = k.strictly((x, y))
-    e, m = exponent_and_mantissa(strict, base)
-    which = strict.first_of(m < 0.88, m < 1.15)
-    c, centre, centre_rest = (strict.one_of(which, values, _F32) for values in _CENTRES)
-    r = strict.product_error(c, m, strict.constant(1, _F32))
-    square = r * r
-    near = k.fma(square, k.constant(-0.5, _F32), r)
-    lost = k.fma(square, k.constant(-0.5, _F32), r - near)
-    lost = k.fma(strict.product_error(r, r, square), k.constant(-0.5, _F32), lost)
-    tail = k.fma(r * square, polynomial(k, r, _LN), lost)
+    pattern = k.bits(base)
+    parts = k.from_bits(pattern - _BELOW_ONE, _I32)  # exponent, and which of the 32 m is nearest
+    place = parts >> 18
+    m = k.from_bits(pattern - (k.bits(parts) & 0xFF800000), _F32)
+    r = strict.product_error(strict.value_at(_INVERSE, place, _F32), m, strict.constant(1, _F32))
+    e = strict.cast(parts >> 23, _F32)
     scale = strict.constant(_LOG2_E, _F32)
-    bits = scale * near
-    rest = strict.product_error(scale, near, bits)
-    rest = k.fma(tail, scale, k.fma(near, k.constant(_LOG2_E_LOW, _F32), rest + centre_rest))
-    total, lost = sum_of(e + centre, bits)
-    high, low = sum_of(total, lost + rest)
+    bits = r * scale
+    high, lost = sum_of(e + strict.value_at(_LOG2, place, _F32), bits)
+    low = k.fma(r, k.constant(_LOG2_E_LOW, _F32), strict.value_at(_LOG2_REST, place, _F32))
+    low = k.fma(r * r, polynomial(k, r, _LOG2_OF_ONE_PLUS), low)
+    low = low + (lost + strict.product_error(r, scale, bits))
     product = exponent * high
     rest = k.fma(exponent, low, strict.product_error(exponent, high, product))
-    n = product + _SINGLE_ROUNDER
+    total = product + rest
+    n = total + _SINGLE_ROUNDER
     fraction = (product - (n - _SINGLE_ROUNDER)) + rest
     mantissa = k.fma(fraction, polynomial(k, fraction, EXP2), k.constant(1, _F32))
-    return k.from_bits(k.bits(mantissa) + (k.bits(n) << 23), _F32), product
+    return k.from_bits(k.bits(mantissa) + (k.bits(n) << 23), _F32), total
 
 
 def _everywhere(k: Any, x: Any, y: Any) -> Any:
