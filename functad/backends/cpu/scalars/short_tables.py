@@ -80,7 +80,9 @@ def _read(builder: ir.IRBuilder, name: str, kind: ir.Type, values: Sequence[floa
 
 def _permuted(builder: ir.IRBuilder, kind: ir.Type, values: Sequence[float], index: ir.Value, full: int) -> ir.Value:
     """The values at as many places as a register has lanes: from two registers at a time, of which a bit chooses."""
-    registers = [ir.Constant(ir.VectorType(kind, full), list(values[i : i + full])) for i in range(0, len(values), full)]
+    registers = [
+        ir.Constant(ir.VectorType(kind, full), list(values[i : i + full])) for i in range(0, len(values), full)
+    ]
     registers *= 1 if len(registers) > 1 else 2
     letter = "ps" if isinstance(kind, ir.FloatType) else "pd"
     name = f"llvm.x86.avx512.vpermi2var.{letter}.512"
