@@ -23,6 +23,7 @@ class PlainArithmetic:
     """What a formula may do besides operators, done by NumPy. `IRArithmetic` does the same with LLVM instructions."""
 
     prefers_libm = False  # whether the C library's functions of float64 are quicker than formulas with tables
+    has_ldexp = False  # whether the machine has an instruction for it
 
     def __init__(self, strict: bool = False) -> None:
         self.strict = strict
@@ -108,6 +109,10 @@ class PlainArithmetic:
         The index is as wide as the numbers.
         """
         return _scalar(np.array(table, dtype)[np.asarray(index) & np.uint32(len(table) - 1)])
+
+    def ldexp(self, x: Any, n: Any) -> Any:
+        """2^n x of a whole number n that is a float, rounded once."""
+        return _scalar(np.ldexp(x, np.asarray(n).astype(np.int32)))
 
     def row_of(self, table: Sequence[Sequence[float]], index: Any) -> list[Any]:
         """The numbers in one row of a constant table of float64."""

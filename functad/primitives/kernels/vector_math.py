@@ -247,6 +247,8 @@ def _power_of_two(k: Any, n: Any, shift: int) -> Any:
 def scaled(k: Any, x: Any, n: Any) -> Any:
     """2^n x for x near 1, right for results that are subnormal or infinite, too; n has the rounder added."""
     kind, pattern = _format(x), k.bits(n)
+    if k.has_ldexp:
+        return k.ldexp(x, n - kind.rounder)
     tiny = n < kind.rounder - 64
     plain, raised = (k.constant(kind.one + (s << kind.mantissa_bits), pattern.dtype) for s in (-1, 64))
     correction = k.where(tiny, k.constant(2.0**-64, x.dtype), k.constant(2, x.dtype))

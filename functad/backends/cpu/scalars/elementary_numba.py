@@ -16,7 +16,7 @@ from numba.core import types
 from numba.core.typing.templates import signature
 
 from functad.backends.cpu.scalars import elementary as scalars
-from functad.backends.cpu.scalars import rare_branches, short_tables
+from functad.backends.cpu.scalars import rare_branches, vector_calls
 from functad.backends.cpu.scalars.registry_numba import declare_function, implement
 from functad.backends.cpu.scalars.strict_builder import StrictBuilder
 from functad.dtypes import kind_of
@@ -289,6 +289,7 @@ class IRArithmetic:
     """What `PlainArithmetic` does, by LLVM instructions."""
 
     prefers_libm = False
+    has_ldexp = vector_calls.has_wide_registers()
 
     def __init__(self, builder: Any, strict: bool = False) -> None:
         self.builder = builder
@@ -397,8 +398,12 @@ class IRArithmetic:
         return IRValue(self.builder, self.builder.call(call, values), usual.dtype)
 
     def value_at(self, table: Sequence[float], index: IRValue, dtype: Any) -> IRValue:
-        function = short_tables.function_of(self.builder.module, llvm_type(dtype), table)
+        function = vector_calls.table_function(self.builder.module, llvm_type(dtype), table)
         return IRValue(self.builder, self.builder.call(function, [index.value]), dtype)
+
+    def ldexp(self, x: IRValue, n: IRValue) -> IRValue:
+        function = vector_calls.scaling_function(self.builder.module, x.value.type)
+        return IRValue(self.builder, self.builder.call(function, [x.value, n.value]), x.dtype)
 
     def row_of(self, table: Sequence[Sequence[float]], index: IRValue) -> list[IRValue]:
         module, row = self.builder.module, ir.ArrayType(ir.DoubleType(), len(table[0]))

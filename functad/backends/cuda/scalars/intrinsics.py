@@ -18,7 +18,7 @@ from numba import cuda
 from numba.cuda import cudadecl, cudaimpl
 
 from functad.backends.cpu.scalars import elementary as scalars
-from functad.backends.cpu.scalars import short_tables
+from functad.backends.cpu.scalars import vector_calls
 from functad.backends.cpu.scalars.elementary_numba import (
     IRArithmetic,
     IRComplex,
@@ -299,6 +299,7 @@ class CudaArithmetic(IRArithmetic):
     """What a formula may do besides operators, in the language of NVVM."""
 
     prefers_libm = True
+    has_ldexp = False
 
     def rarely(
         self,
@@ -322,7 +323,7 @@ class CudaArithmetic(IRArithmetic):
         """Read from global memory, where a table fills a cache line or two."""
         builder, number = self.builder, llvm_type(dtype)
         module, array = builder.module, ir.ArrayType(number, len(table))
-        name = f"functad_table_{short_tables.name_of(number, table)}"
+        name = f"functad_table_{vector_calls.table_name(number, table)}"
         if name not in module.globals:
             values = ir.GlobalVariable(module, array, name, addrspace=_GLOBAL)
             values.global_constant, values.linkage = True, "internal"
