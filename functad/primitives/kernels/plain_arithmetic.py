@@ -23,7 +23,7 @@ class PlainArithmetic:
     """What a formula may do besides operators, done by NumPy. `IRArithmetic` does the same with LLVM instructions."""
 
     prefers_libm = False  # whether the C library's functions of float64 are quicker than formulas with tables
-    has_ldexp = False  # whether the machine has an instruction for it
+    has_parts = False  # whether the machine has instructions for `ldexp`, `frexp` and `log_at_ends`
 
     def __init__(self, strict: bool = False) -> None:
         self.strict = strict
@@ -113,6 +113,16 @@ class PlainArithmetic:
     def ldexp(self, x: Any, n: Any) -> Any:
         """2^n x of a whole number n that is a float, rounded once."""
         return _scalar(np.ldexp(x, np.asarray(n).astype(np.int32)))
+
+    def frexp(self, x: Any) -> tuple[Any, Any]:
+        """m and a whole number e, a float, with x = 2^e m and 1 ≤ m < 2, for all x > 0; any others elsewhere."""
+        mantissa, exponent = np.frexp(x)
+        return mantissa + mantissa, _scalar(np.asarray(exponent - 1, x.dtype))
+
+    def log_at_ends(self, result: Any, x: Any) -> Any:
+        """The result, but −∞ where x is 0, NaN below, and x itself where that is ∞ or NaN."""
+        below = self.where(x == 0, self.constant(-np.inf, x.dtype), self.constant(np.nan, x.dtype))
+        return self.where(x < np.inf, self.where(x > 0, result, below), x)
 
     def row_of(self, table: Sequence[Sequence[float]], index: Any) -> list[Any]:
         """The numbers in one row of a constant table of float64."""

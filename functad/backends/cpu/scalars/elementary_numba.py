@@ -289,7 +289,7 @@ class IRArithmetic:
     """What `PlainArithmetic` does, by LLVM instructions."""
 
     prefers_libm = False
-    has_ldexp = vector_calls.has_wide_registers()
+    has_parts = vector_calls.has_wide_registers()
 
     def __init__(self, builder: Any, strict: bool = False) -> None:
         self.builder = builder
@@ -402,8 +402,19 @@ class IRArithmetic:
         return IRValue(self.builder, self.builder.call(function, [index.value]), dtype)
 
     def ldexp(self, x: IRValue, n: IRValue) -> IRValue:
-        function = vector_calls.scaling_function(self.builder.module, x.value.type)
-        return IRValue(self.builder, self.builder.call(function, [x.value, n.value]), x.dtype)
+        return self._vector_call(vector_calls.scaling_function, x, n)
+
+    def frexp(self, x: IRValue) -> tuple[IRValue, IRValue]:
+        parts = vector_calls.mantissa_function, vector_calls.exponent_function
+        mantissa, exponent = (self._vector_call(part, x) for part in parts)
+        return mantissa, exponent
+
+    def log_at_ends(self, result: IRValue, x: IRValue) -> IRValue:
+        return self._vector_call(vector_calls.logarithm_function, result, x)
+
+    def _vector_call(self, function_of: Callable[[ir.Module, ir.Type], ir.Function], *operands: IRValue) -> IRValue:
+        function = function_of(self.builder.module, operands[0].value.type)
+        return IRValue(self.builder, self.builder.call(function, [x.value for x in operands]), operands[0].dtype)
 
     def row_of(self, table: Sequence[Sequence[float]], index: IRValue) -> list[IRValue]:
         module, row = self.builder.module, ir.ArrayType(ir.DoubleType(), len(table[0]))

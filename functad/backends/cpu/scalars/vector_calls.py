@@ -1,4 +1,4 @@
-"""Instructions that LLVM makes of no loop, as calls that it can make for whole vectors: tables in registers, scaling.
+"""Instructions that LLVM makes of no loop, as calls that it can make for whole vectors: tables, parts of numbers.
 
 Of each function there are versions for n lanes, which are written where the calls stand once loops are vectors. It must
 not know formulas.
@@ -16,6 +16,9 @@ from functad.backends.cpu.compile.processor import processor
 _REGISTER = 64  # bytes, of the widest vectors
 _I32 = ir.IntType(32)
 _CURRENT_ROUNDING = 4
+# What `vfixupimm` does for each class of numbers, four bits each from the lowest on: NaN stays NaN, of 0 comes −∞, of ∞
+# that, of all that is negative NaN; nothing is changed for 1 and other positive numbers.
+_ENDS_OF_LOGARITHM = 0x03530422
 Emit = Callable[[ir.IRBuilder, Sequence[ir.Value]], ir.Value]
 
 
@@ -56,20 +59,57 @@ def table_name(kind: ir.Type, values: Sequence[float]) -> str:
 
 def scaling_function(module: ir.Module, kind: ir.Type) -> ir.Function:
     """A function of x and a whole number n of the same kind: 2^n x, rounded once. It needs wide registers."""
-    letter = "s" if _size(kind) == 4 else "d"
+    return _instruction(module, "scalef", kind, 2, lambda given, is_one: [*given, given[0]])
+
+
+def mantissa_function(module: ir.Module, kind: ir.Type) -> ir.Function:
+    """A function of x > 0: m with x = 2^e m and 1 ≤ m < 2. It needs wide registers."""
+    return _instruction(module, "getmant", kind, 1, lambda x, is_one: [*x, *(x if is_one else []), _I32(0), *x])
+
+
+def exponent_function(module: ir.Module, kind: ir.Type) -> ir.Function:
+    """A function of x > 0: the whole number e, of the same kind, with x = 2^e m. It needs wide registers."""
+    return _instruction(module, "getexp", kind, 1, lambda x, is_one: [*x, *(x if is_one else []), *x])
+
+
+def logarithm_function(module: ir.Module, kind: ir.Type) -> ir.Function:
+    """A function of log(x), for usual x, and x: log(x) where x is anything. It needs wide registers."""
+    word = ir.IntType(8 * _size(kind))
+
+    def arranged(given: Sequence[ir.Value], is_one: bool) -> list[ir.Value]:
+        table = ir.Constant(ir.VectorType(word, given[0].type.count), [_ENDS_OF_LOGARITHM] * given[0].type.count)
+        return [*given, table, _I32(0)]
+
+    return _instruction(module, "fixupimm", kind, 2, arranged)
+
+
+def _instruction(
+    module: ir.Module,
+    name: str,
+    kind: ir.Type,
+    count: int,
+    arranged: Callable[[Sequence[ir.Value], bool], list[ir.Value]],
+) -> ir.Function:
+    """A function of so many operands that is an instruction, whose arguments but mask and rounding are `arranged`."""
+    letter, full = ("s" if _size(kind) == 4 else "d"), _REGISTER // _size(kind)
+
+    def called(builder: ir.IRBuilder, form: str, arguments: list[ir.Value], mask: ir.IntType) -> ir.Value:
+        arguments = [*arguments, mask(-1), _I32(_CURRENT_ROUNDING)]
+        function_type = ir.FunctionType(arguments[0].type, [argument.type for argument in arguments])
+        full_name = f"llvm.x86.avx512.mask.{name}.{form}"
+        return builder.call(_intrinsic(builder.module, full_name, function_type), arguments)
 
     def of_vector(builder: ir.IRBuilder, operands: Sequence[ir.Value]) -> ir.Value:
-        full = _REGISTER // _size(kind)
-        x, n = (_resized(builder, operand, full) for operand in operands)
-        found = _scaled(builder, f"p{letter}.512", x, n, ir.IntType(full))
+        wide = [_resized(builder, operand, full) for operand in operands]
+        found = called(builder, f"p{letter}.512", arranged(wide, False), ir.IntType(full))
         return _resized(builder, found, operands[0].type.count)
 
     def of_one(builder: ir.IRBuilder, operands: Sequence[ir.Value]) -> ir.Value:
         lanes = ir.Constant(ir.VectorType(kind, 16 // _size(kind)), ir.Undefined)
-        x, n = (builder.insert_element(lanes, operand, _I32(0)) for operand in operands)
-        return builder.extract_element(_scaled(builder, f"s{letter}", x, n, ir.IntType(8)), _I32(0))
+        low = [builder.insert_element(lanes, operand, _I32(0)) for operand in operands]
+        return builder.extract_element(called(builder, f"s{letter}", arranged(low, True), ir.IntType(8)), _I32(0))
 
-    return _function_of(module, f"functad.scaled.p{letter}", kind, [kind, kind], of_vector, of_one)
+    return _function_of(module, f"functad.{name}.p{letter}", kind, [kind] * count, of_vector, of_one)
 
 
 def _function_of(
@@ -136,12 +176,6 @@ def _permuted(builder: ir.IRBuilder, kind: ir.Type, values: Sequence[float], ind
         found = [builder.select(is_set, high, low) for low, high in zip(found[::2], found[1::2])]
         bit *= 2
     return found[0]
-
-
-def _scaled(builder: ir.IRBuilder, form: str, x: ir.Value, n: ir.Value, mask: ir.IntType) -> ir.Value:
-    kinds = [x.type, x.type, x.type, mask, _I32]
-    scale = _intrinsic(builder.module, f"llvm.x86.avx512.mask.scalef.{form}", ir.FunctionType(x.type, kinds))
-    return builder.call(scale, [x, n, x, mask(-1), _I32(_CURRENT_ROUNDING)])
 
 
 def _intrinsic(module: ir.Module, name: str, kind: ir.FunctionType) -> ir.Function:

@@ -299,7 +299,7 @@ class CudaArithmetic(IRArithmetic):
     """What a formula may do besides operators, in the language of NVVM."""
 
     prefers_libm = True
-    has_ldexp = False
+    has_parts = False
 
     def rarely(
         self,
