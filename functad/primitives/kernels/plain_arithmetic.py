@@ -111,8 +111,8 @@ class PlainArithmetic:
         return _scalar(np.array(table, dtype)[np.asarray(index) & np.uint32(len(table) - 1)])
 
     def ldexp(self, x: Any, n: Any) -> Any:
-        """2^n x of a whole number n that is a float, rounded once."""
-        return _scalar(np.ldexp(x, np.asarray(n).astype(np.int32)))
+        """2^⌊n⌋ x, rounded once; n is of the same dtype."""
+        return _scalar(np.ldexp(x, np.floor(n).astype(np.int32)))
 
     def frexp(self, x: Any) -> tuple[Any, Any]:
         """m and a whole number e, a float, with x = 2^e m and 1 ≤ m < 2, for all x > 0; any others elsewhere."""

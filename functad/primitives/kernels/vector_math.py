@@ -97,9 +97,19 @@ def _format(x: Any) -> _Format:
     return _FORMATS[x.dtype]
 
 
+_LONG = 10  # coefficients
+
+
 def polynomial(k: Any, x: Any, coefficients: Sequence[float]) -> Any:
-    """Horner's rule; the coefficient of the highest power comes first."""
-    return horner(k, x, k.constants(coefficients, x.dtype))
+    """Horner's rule; the coefficient of the highest power comes first.
+
+    Long ones are two in x², of the even and the odd powers: fewer operations wait for one another.
+    """
+    constants = k.constants(coefficients, x.dtype)
+    if len(constants) < _LONG:
+        return horner(k, x, constants)
+    square = x * x
+    return k.fma(horner(k, square, constants[-2::-2][::-1]), x, horner(k, square, constants[::-2][::-1]))
 
 
 def horner(k: Any, x: Any, coefficients: Sequence[Any]) -> Any:

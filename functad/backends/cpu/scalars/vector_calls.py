@@ -58,7 +58,7 @@ def table_name(kind: ir.Type, values: Sequence[float]) -> str:
 
 
 def scaling_function(module: ir.Module, kind: ir.Type) -> ir.Function:
-    """A function of x and a whole number n of the same kind: 2^n x, rounded once. It needs wide registers."""
+    """A function of x and n, of the same kind: 2^⌊n⌋ x, rounded once. It needs wide registers."""
     return _instruction(module, "scalef", kind, 2, lambda given, is_one: [*given, given[0]])
 
 
