@@ -74,12 +74,13 @@ for found, expected in zip(functad.jit(gradient)(table, w), gradient(table, w)):
 
 
 SELDOM = """
-import sys, functad, functad.numpy as jnp
-seldom = "core debug.callbacks debug.prompt debug.stepping api.environment api.jacobians api.residuals extend".split()
+import sys, functad, functad.numpy as jnp, functad.optim
+seldom = "lax optim.averaging optim.factored optim.moments optim.quasi_newton optim.variants".split()
+seldom += "core debug.callbacks debug.prompt debug.stepping api.environment api.jacobians api.residuals extend".split()
 print([name for name in seldom if f"functad.{name}" in sys.modules])
 from functad import jacfwd, typeof
 assert jacfwd is functad.api.jacfwd and typeof is functad.core.typeof
-for module in (functad, functad.api, functad.debug):
+for module in (functad, functad.api, functad.debug, functad.optim):
     assert all(hasattr(module, name) for name in dir(module))
 """
 
