@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy._core import _multiarray_umath as _umath
+from numpy._core import _multiarray_umath as _umath  # type: ignore[attr-defined]
 
 _ABI, _VERSION, _GET_FUNCTIONS = 0x2000000, 0, 365  # of NumPy 2; places in the table of the interface
 _BEFORE_SORTS = 21 + 12  # 21 casts and 12 other functions
