@@ -26,6 +26,8 @@ from functad.backends.cuda.kernels.emit import TICKETS, CudaKernel, emit, emit_r
 from functad.backends.cuda.kernels.finishing import finished
 from functad.backends.cuda.kernels.owned_rows import emit_owned_rows
 from functad.backends.cuda.kernels.points import joined_points
+from functad.backends.cuda.kernels.row_loop_text import emit_row_loop
+from functad.backends.cuda.kernels.row_loops import row_loop
 from functad.backends.cuda.kernels.rows import joined_rows
 from functad.backends.cuda.kernels.sorting import emit_sort
 from functad.backends.cuda.kernels.text_kernels import emit_text
@@ -48,6 +50,7 @@ from functad.lowering.steps import (
     ConvolutionStep,
     GemmStep,
     KernelStep,
+    LoopStep,
     NestStep,
     PlainStep,
     SortStep,
@@ -198,7 +201,20 @@ class _CudaWriter:
                 flops, nbytes, _ = cost_of_steps([small])
                 one = KernelStep(step.name, body, found.parameters, 1, flops, nbytes, False, (), step.eqns)
                 return self._instruction(one)
+        if isinstance(step, LoopStep) and (rows := self._row_loop(step)):
+            return rows
         return ControlPlan(step, [self._instructions(part) for part in step.parts])
+
+    def _row_loop(self, step: LoopStep) -> Instruction | None:
+        """A loop as one kernel, if blocks of threads have rows of their own."""
+        found = row_loop(step, self._touched)
+        kernel = emit_row_loop(found, self.threads, {*INTRINSICS, *NUMBA_NAMES, *_OF_FILES}) if found else None
+        if kernel is None:
+            return None
+        flops = found.flops if found else 0.0
+        nbytes = float(sum(buffer.nbytes for _, buffer, _ in kernel.parameters))
+        one = KernelStep(step.name, kernel.body, kernel.parameters, 1, flops, nbytes, False, (), step.eqns)
+        return self._call_of(kernel, one, flops, nbytes)
 
     @cached_property
     def _touched(self) -> Mapping[Storage, int]:
