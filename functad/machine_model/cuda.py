@@ -307,3 +307,6 @@ Chosen: a tile of products for each operand that comes from shared memory has th
 CUDA_KEPT_PRODUCT = 4e6
 """operations of a product in a loop, within one without carries, from which on its steps are not written out. Compared:
 both loops are one kernel then, which takes 12 s to compile; eight steps written out take 175 s."""
+
+CUDA_ROW_TRIES = 64
+"""ways at most to find rows among the axes of nests, where a loop may be one kernel of rows. Bound."""

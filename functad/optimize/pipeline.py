@@ -16,9 +16,9 @@ from functad.editing.inlining import inline_calls
 from functad.editing.rewriting import rewrite
 from functad.ir import Program
 from functad.observing import watching
+from functad.optimize.loops.devices import for_device
 from functad.optimize.loops.joining import fuse_scans, merge_whiles
 from functad.optimize.loops.passes import has_loops, optimize_loops
-from functad.optimize.loops.unrolling import for_device
 from functad.optimize.own_passes import OwnPass, run_own_pass
 from functad.optimize.rules import PRODUCT_RULES, ROW_RULES, SCALAR_RULES, SINK_RULES, SUM_RULES
 

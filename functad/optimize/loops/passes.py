@@ -17,8 +17,9 @@ from functad.editing.substitution import Substitution
 from functad.ir import Atom, Eqn, Literal, Program, memoised
 from functad.lowering_rules import ControlFlow
 from functad.optimize.loops import moves
+from functad.optimize.loops.devices import is_in_map, within
 from functad.optimize.loops.parts import Simplify, take_apart
-from functad.optimize.loops.unrolling import is_in_map, is_short, unrolled, within
+from functad.optimize.loops.unrolling import is_short, unrolled
 from functad.tracing import eval_program
 
 

@@ -5,44 +5,17 @@ Knows `scan` equations; nothing of what else is done to loops.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import ContextVar
+from collections.abc import Sequence
 from typing import Any
 
 from functad import machine_model
 from functad.ir import UNKNOWN, Eqn, Program, subprograms
-from functad.optimize.products import operations
+from functad.optimize.loops.devices import is_large, is_map_of_device
 from functad.primitives.common import reshape, zeros_of
 from functad.primitives.contraction import dot_general_p
 from functad.primitives.joining import stack
 from functad.primitives.reduction import slice_along
 from functad.tracing import eval_program
-
-_in_map: ContextVar[bool | None] = ContextVar("in_map", default=None)  # None where a CPU is optimised for
-
-
-@contextmanager
-def for_device(in_map: bool = False) -> Iterator[None]:
-    """Optimise for a GPU, which may run all that a loop without carries does in a step as one kernel, with its loops.
-
-    in_map: whether it is the body of such a loop.
-    """
-    token = _in_map.set(in_map)
-    try:
-        yield
-    finally:
-        _in_map.reset(token)
-
-
-def within(eqn: Eqn) -> AbstractContextManager[None]:
-    """Optimise the body of a scan."""
-    return nullcontext() if _in_map.get() is None else for_device(eqn.params["num_carry"] == 0)
-
-
-def is_in_map() -> bool | None:
-    """What is made of a body depends on it: whether it is that of a loop without carries; None unless for a GPU."""
-    return _in_map.get()
 
 
 def is_short(eqn: Eqn) -> bool:
@@ -51,7 +24,7 @@ def is_short(eqn: Eqn) -> bool:
         return False
     if length <= 1 or eqn.params["unroll"] >= length:
         return True
-    if _in_map.get() and _has_large_product(eqn.params["jaxpr"]):
+    if is_map_of_device(eqn) and _has_large_product(eqn.params["jaxpr"]):
         return False
     equations = length * _size(eqn.params["jaxpr"])
     return length <= machine_model.UNROLLED_STEPS and equations <= machine_model.UNROLLED_EQUATIONS
@@ -59,7 +32,7 @@ def is_short(eqn: Eqn) -> bool:
 
 def _has_large_product(program: Program) -> bool:
     products = [e for e in program.eqns if e.primitive is dot_general_p]
-    return any(operations(e) >= machine_model.CUDA_KEPT_PRODUCT for e in products) or any(
+    return any(is_large(e) for e in products) or any(
         _has_large_product(p) for e in program.eqns for p in subprograms(e.params)
     )
 

@@ -38,7 +38,7 @@ from functad.lowering.nests.printing import Parameter, own_names_apart
 from functad.lowering.steps import GemmStep
 
 _ALIGNED, _PAD = 16, 8  # bytes; elements behind each row, so that rows begin in other banks
-_OWN = frozenset(("thread", "lane", "row_here", "slot_here", "block", "step_here", "matrix_here", "tile_here"))
+_OWN = frozenset(("thread", "lane", "row_here", "slot_here", "block", "step_here", "matrix_0", "matrix_1", "tile_here"))
 _OPERANDS = ("a", "b", "c")  # as the text of a product calls them
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
@@ -209,12 +209,12 @@ class _RowLoopText:
         lines += [f"lane = thread % {self.lanes}", f"row_here = thread // {self.lanes}", "slot_here = cuda.blockIdx.x"]
         lines.append(f"for block in range(cuda.blockIdx.x, {self.units}, cuda.gridDim.x):")
         axes = self.axes
-        places = [
-            ("step_here", axes.steps, f"block // {axes.matrices * self.tiles}"),
-            ("matrix_here", axes.matrices, f"block // {self.tiles} % {axes.matrices}"),
-            ("tile_here", self.tiles, f"block % {self.tiles}"),
-        ]
-        lines += [f"    {name} = {text}" if extent > 1 else f"    {name} = 0" for name, extent, text in places]
+        places = [("step_here", axes.steps, axes.matrices * self.tiles)]
+        places += [(symbol.name, symbol.extent, each * self.tiles) for symbol, each in axes.matrix.terms]
+        for name, extent, each in [*places, ("tile_here", self.tiles, 1)]:
+            whole = f"block // {each}" if each > 1 else "block"
+            is_first = each * extent == self.units
+            lines.append(f"    {name} = {'0' if extent == 1 else whole if is_first else f'{whole} % {extent}'}")
         lines += self._lines(self.rows.items, 1)
         shared = {s.buffer.storage for s in self.slots if s.is_shared and s.buffer}
         given = [p for storage, p in self.names.items() if storage not in shared]
@@ -293,7 +293,7 @@ class _RowLoopText:
         for side, (buffer, offset) in zip(_OPERANDS, (item.a, item.b, item.c)):
             placed, here = self._place(buffer, offset)
             strides[side] = here.coefficient(self.row)
-            first = here - Affine(0, [(self.row, strides[side])])
+            first = Affine(here.constant, [(s, c) for s, c in here.terms if s is not self.row])
             rounded = not first.constant % WIDTH and not any(c % WIDTH for _, c in first.terms)
             lines.append(f"{side} = {self.names[placed.storage][0]}[{first.text()}:]")
             storage = Storage(side, placed.nbytes, "arena" if rounded else "pointer", -1)
@@ -318,8 +318,11 @@ class _Packing:
 
     def _without_matrix(self, coefficient: int) -> int:
         """How far apart elements lie where there is one matrix."""
-        first = self.places.matrix
-        return coefficient // self.axes.matrices if first and coefficient >= first * self.axes.matrices else coefficient
+        found = coefficient
+        for each, symbol in zip(self.places.matrix, self.axes.of_matrix):
+            if each and coefficient >= each * symbol.extent:
+                found //= symbol.extent
+        return found
 
     def _packed(self, coefficient: int) -> int:
         below = self._without_matrix(coefficient)
@@ -328,19 +331,22 @@ class _Packing:
         return below // (self.length * self.axes.rows) * self.side * self.stride
 
     def place(self, offset: Affine) -> Affine:
-        own, rows = self.axes.symbols, self.axes.row.symbols()
+        rows = self.axes.row.symbols()
+        axes = [(each, s) for each, s in zip(self.places.matrix, self.axes.of_matrix) if each]
+        matrix = {s for _, s in axes}
         terms: list[tuple[Symbol, int]] = []
         for symbol, coefficient in offset.terms:
             if symbol in rows:
                 terms.append((self.row, self.stride))
-            elif symbol not in own:
-                if coefficient < 0 or symbol.base is not None and not symbol.base.symbols().isdisjoint(own):
+            elif symbol not in matrix:
+                base = set() if symbol.base is None else symbol.base.symbols()
+                if coefficient < 0 or not base.isdisjoint(rows | matrix):
                     raise UnfitError
                 terms.append((symbol, self._packed(coefficient)))
-        ends = [self.places.row * self.axes.rows, self.places.matrix * self.axes.matrices]
-        lowest = min(x for x in (self.places.row, self.places.matrix) if x)
+        ends = [self.places.row * self.axes.rows, *(each * s.extent for each, s in axes)]
+        lowest = min(self.places.row, *(each for each, _ in axes), self.places.row)
         constant = offset.constant
-        if constant < 0 or constant >= lowest and any(constant % end for end in ends if end):
+        if constant < 0 or constant >= lowest and any(constant % end for end in ends):
             raise UnfitError
         return Affine(self._packed(constant) if constant >= lowest else constant, terms)
 

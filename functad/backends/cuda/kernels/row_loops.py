@@ -6,8 +6,11 @@ queries, and goes over all keys.
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import TypeVar
 
 from functad import machine_model
@@ -16,7 +19,7 @@ from functad.backends.cuda.kernels.mapping import in_any_order
 from functad.backends.cuda.kernels.vectors import PLAIN_MEMORY
 from functad.dtypes import is_narrow_float
 from functad.lowering.memory.buffers import Buffer, Storage
-from functad.lowering.nests.affine import Affine, Symbol, loop
+from functad.lowering.nests.affine import Affine, Symbol, delinear, linear, loop
 from functad.lowering.nests.cost import work_of
 from functad.lowering.nests.nest import Load, Nest, Store
 from functad.lowering.nests.reductions import at_point, store_at
@@ -31,7 +34,10 @@ class UnfitError(Exception):
 
 
 class RowAxes(NamedTuple):
-    """What blocks of threads share: the steps of a loop, and in each as many matrices of so many rows."""
+    """What blocks of threads share: the steps of a loop, and in each as many matrices of so many rows.
+
+    matrix: its number, of one axis or several.
+    """
 
     step: Affine
     matrix: Affine
@@ -41,15 +47,15 @@ class RowAxes(NamedTuple):
     rows: int
 
     @property
-    def symbols(self) -> set[Symbol]:
-        return self.matrix.symbols() | self.row.symbols()
+    def of_matrix(self) -> list[Symbol]:
+        return [s for s, _ in self.matrix.terms]
 
 
 class RowPlaces(NamedTuple):
-    """How many elements lie from a row of some memory to the next, and from a matrix to the next; 0 if it has one."""
+    """Elements from a row of some memory to the next, and along each axis of matrices; 0 for those that it has not."""
 
     row: int
-    matrix: int
+    matrix: tuple[int, ...]
 
 
 @dataclass(eq=False)
@@ -107,47 +113,60 @@ def row_loop(step: LoopStep, touched: Mapping[Storage, int]) -> RowLoop | None:
     inside = [s for s in inner_steps(step.body) if isinstance(s, GemmStep)]
     if not inside or step.length is None or step.after or len(step.body) < 2:
         return None
-    try:
-        return _Finding(step, step.length, inside, touched).found()
-    except UnfitError:
-        return None
+    for extents in _axes_of_matrices(inside):
+        try:
+            return _Finding(step, step.length, inside, extents, touched).found()
+        except UnfitError:
+            continue
+    return None
+
+
+def _axes_of_matrices(products: Sequence[GemmStep]) -> Iterator[tuple[int, ...]]:
+    """The extents of the axes whose steps are the matrices of products: of one axis, or of two."""
+    matrices = max(product.batch for product in products)
+    yield (matrices,)
+    yield from ((n, matrices // n) for n in range(2, matrices // 2 + 1) if matrices % n == 0)
 
 
 class _Finding:
     """Looks for the rows of a loop."""
 
     def __init__(
-        self, loop_step: LoopStep, length: int, products: Sequence[GemmStep], touched: Mapping[Storage, int]
+        self,
+        loop_step: LoopStep,
+        length: int,
+        products: Sequence[GemmStep],
+        extents: tuple[int, ...],
+        touched: Mapping[Storage, int],
     ) -> None:
         self.loop, self.products = loop_step, products
-        matrices = max(product.batch for product in products)
+        matrices = math.prod(extents)
         rows = products[0].batch * products[0].m // matrices
-        self.axes = RowAxes(
-            loop("step_here", length), loop("matrix_here", matrices), loop("first_here", rows), length, matrices, rows
-        )
+        matrix = linear([loop(f"matrix_{k}", n) for k, n in enumerate(extents)], extents)
+        self.axes = RowAxes(loop("step_here", length), matrix, loop("first_here", rows), length, matrices, rows)
         if rows < 2:
             raise UnfitError
         self.memory = _Pointers()
-        self.whole: set[Storage] = set()  # memory that holds the same for all rows
+        self.known: dict[Storage, RowPlaces | None] = {}  # how rows lie in the memory written so far
+        # Nests may be cut otherwise which read nothing of rows, or only what such nests have left.
+        self.choices: list[int] = []  # which of the ways to cut them is tried for each such nest
+        self.chosen_for: dict[Storage, int] = {}  # what the nests write
+        self.nests = self.tries = 0
+        self.wrong: set[int] = set()
         here = touched_by([loop_step])
         self.private = {s for s, count in here.items() if s.kind == "arena" and touched.get(s) == count}
         if any(touched.get(s) != count for s, count in here.items() if s.kind == "pointer"):
             raise UnfitError  # what is behind the loop goes on from there
-        self.known: dict[Storage, RowPlaces | None] = {}
 
     def found(self) -> RowLoop:
         self.memory.enter(self.loop, self.axes.step)
-        resolved = [*self._resolved(self.loop.body)]
+        resolved = _without_copies([*self._resolved(self.loop.body)], self.private)
         written = {b.storage for item in each_of(resolved) for b, _, is_written in accesses_of(item) if is_written}
         own = {s for s in written if s in self.private and s not in _read_first(resolved)}
-        while True:
-            self.known, self.free, self.wrong = {}, set[Storage](), set[Storage]()
+        items = self._cut_all(resolved, written)
+        while items is None:
+            self._choose_anew()
             items = self._cut_all(resolved, written)
-            if items is not None:
-                break
-            if not self.wrong or self.wrong <= self.whole:
-                raise UnfitError
-            self.whole |= self.wrong
         for storage in written - own:
             self._check_shared(storage, items)
         if any(s.kind not in PLAIN_MEMORY for item in each_of(items) for s in storages_of(item)):
@@ -199,53 +218,88 @@ class _Finding:
 
     # --- rows --------------------------------------------------------------------------------------------
 
+    def _choose_anew(self) -> None:
+        """Another cut for the last nest of those that may be cut otherwise and did not fit to what followed."""
+        last = max(self.wrong, default=-1)
+        self.tries += 1
+        if last < 0 or self.tries > machine_model.CUDA_ROW_TRIES:
+            raise UnfitError
+        self.choices = [*self.choices[:last], self.choices[last] + 1]
+        self.known, self.chosen_for, self.nests = {}, {}, 0
+
     def _cut_all(self, items: Sequence[RowItem], written: set[Storage]) -> list[RowItem] | None:
-        """The items at a row; None if some memory must hold the same for all rows first."""
+        """The items at a row; None if some nest before should be cut otherwise."""
         found: list[RowItem] = []
         for item in items:
+            self.wrong = set()
+            cut: RowItem | None
             if isinstance(item, RowRepeat):
                 inner = self._cut_all(item.items, written)
-                if inner is None:
-                    return None
-                found.append(RowRepeat(item.step, inner))
+                cut = None if inner is None else RowRepeat(item.step, inner)
             elif isinstance(item, RowProduct):
-                if item.b[0].storage in written or not self._takes(item, written):
-                    raise UnfitError
-                found.append(item)
+                places = self._takes(item, written)
+                self.known.update(places or {})
+                cut = None if places is None else item
             else:
-                self.wrong = set()
-                cut = next((c for c in self._cuts(item) if self._takes(c, written)), None)
-                if cut is None:
-                    return None
-                found.append(cut)
+                cut = self._cut_nest(item, written)
+            if cut is None:
+                return None
+            found.append(cut)
         return found
 
-    def _cuts(self, item: RowNest) -> Iterator[RowNest]:
-        """The ways to find the axes among a nest's loops: first those that have all."""
-        nest, (_, matrix, row, _, matrices, rows) = item.nest, self.axes
-        kept = [s for s, is_reduced in zip(nest.loops, nest.reduced) if not is_reduced]
-        for s in kept if matrices > 1 else ():
-            if s.extent % (matrices * rows) == 0:
-                each = s.extent // (matrices * rows)
-                yield _cut(item, {s: matrix * (rows * each) + row * each + loop(s.name, each)})
-            if s.extent == matrices:
-                for r in kept:
-                    if r is not s and r.extent % rows == 0:
-                        each = r.extent // rows
-                        yield _cut(item, {s: matrix, r: row * each + loop(r.name, each)})
-        for s in kept:
-            if s.extent % rows == 0:
-                each = s.extent // rows
-                yield _cut(item, {s: row * each + loop(s.name, each)})
-        if nest.points <= machine_model.CUDA_SAME_POINTS:
-            yield item
+    def _cut_nest(self, item: RowNest, written: set[Storage]) -> RowNest | None:
+        number = self.nests
+        self.nests += 1
+        self.choices += [0] * (number + 1 - len(self.choices))
+        skipped = self.choices[number]
+        for cut in self._cuts(item):
+            places = self._takes(cut, written)
+            if places is None:
+                continue
+            if skipped:
+                skipped -= 1
+                continue
+            read = {b.storage for b, _, is_written in cut.nest.accesses() if not is_written}
+            if all(s in self.chosen_for for s in read if self.known.get(s)):
+                self.chosen_for.update({s: number for s in places})
+            self.known.update(places)
+            return cut
+        if self.choices[number]:  # all ways have been tried: what it reads should be cut otherwise
+            self.wrong |= {self.chosen_for[s] for s in storages_of(item) if s in self.chosen_for}
+        return None
 
-    def _takes(self, item: RowNest | RowProduct, written: set[Storage]) -> bool:
-        """Whether what an item reads and writes lies in its own row, as far as the loop writes to it."""
-        nest = item.nest if isinstance(item, RowNest) else None
+    def _cuts(self, item: RowNest) -> Iterator[RowNest]:
+        """The ways to find the axes among a nest's loops: loops that are axes; none; parts of loops."""
+        ways = [*self._axes_in(item.nest)]
+        exact = [way for way in ways if all(each == 1 for _, each in way.values())]
+        yield from (_cut(item, way) for way in exact)
+        if item.nest.points <= machine_model.CUDA_SAME_POINTS:
+            yield item
+        yield from (_cut(item, way) for way in ways if way not in exact)
+
+    def _axes_in(self, nest: Nest) -> Iterator[dict[tuple[Symbol, ...], tuple[Affine, int]]]:
+        """Which loops may be which axes, and how many steps are left of them for each row."""
+        _, matrix, row, _, matrices, rows = self.axes
+        runs = _runs([s for s, is_reduced in zip(nest.loops, nest.reduced) if not is_reduced])
+        extents = {run: math.prod(s.extent for s in run) for run in runs}
+        for run in runs if matrices > 1 else ():
+            each, rest = divmod(extents[run], matrices * rows)
+            if each and not rest:
+                yield {run: (matrix * rows + row, each)}
+            for of_rows in runs if extents[run] == matrices else ():
+                each, rest = divmod(extents[of_rows], rows)
+                if each and not rest and set(run).isdisjoint(of_rows):
+                    yield {run: (matrix, 1), of_rows: (row, each)}
+        for run in runs:
+            each, rest = divmod(extents[run], rows)
+            if each and not rest:
+                yield {run: (row, each)}
+
+    def _takes(self, item: RowNest | RowProduct, written: set[Storage]) -> dict[Storage, RowPlaces | None] | None:
+        """How rows lie in memory that an item is the first to write to; None if it goes beyond its own row."""
         has_rows = not isinstance(item, RowNest) or item.has_rows
-        if nest is not None and nest.accumulators and not all(nest.reduced):
-            return False
+        if isinstance(item, RowNest) and item.nest.accumulators and not all(item.nest.reduced):
+            return None
         found: dict[Storage, RowPlaces | None] = {}
         for buffer, offset, is_written in accesses_of(item):
             storage = buffer.storage
@@ -255,38 +309,34 @@ class _Finding:
                 places = self.known[storage] if storage in self.known else found[storage]
                 fits = not (is_written and has_rows) if places is None else has_rows
                 if not fits or places is not None and not self._lies_in_rows(offset, places):
-                    self.wrong |= {storage} & self.free
-                    return False
+                    self.wrong |= {self.chosen_for[storage]} if storage in self.chosen_for else set()
+                    return None
                 continue
             places = self._places(offset) if has_rows else None
-            if not is_written or has_rows and (places is None or storage in self.whole):
-                return False
+            if not is_written or has_rows and places is None:
+                return None
             found[storage] = places
-        if nest is not None and not any(self.known.get(b.storage) for b, _, is_written in nest.accesses()):
-            self.free |= set(found)
-        self.known.update(found)
-        return True
+        return found
 
     def _places(self, offset: Affine) -> RowPlaces | None:
         """How rows lie, if a position says so."""
         axes = self.axes
-        places = RowPlaces(*(sum(offset.coefficient(s) for s in x.symbols()) for x in (axes.row, axes.matrix)))
-        return places if places.row > 0 and places.matrix >= 0 and self._lies_in_rows(offset, places) else None
+        of_row = sum(offset.coefficient(s) for s in axes.row.symbols())
+        places = RowPlaces(of_row, tuple([offset.coefficient(s) for s in axes.of_matrix]))
+        fits = of_row > 0 and min(places.matrix, default=0) >= 0
+        return places if fits and self._lies_in_rows(offset, places) else None
 
     def _lies_in_rows(self, offset: Affine, places: RowPlaces) -> bool:
         axes = self.axes
-        if (offset // places.row) % axes.rows != axes.row:
-            return False
-        if not places.matrix:
-            return axes.matrix.is_constant() or axes.matrix.symbols().isdisjoint(offset.symbols())
-        return (offset // places.matrix) % axes.matrices == axes.matrix
+        found = zip([*axes.row.symbols(), *axes.of_matrix], (places.row, *places.matrix))
+        return all((offset // each) % s.extent == Affine(0, [(s, 1)]) for s, each in found if each)
 
     def _check_shared(self, storage: Storage, items: Sequence[RowItem]) -> None:
         """Raise unless each row of each step has its own place in memory that others see."""
         axes, places = self.axes, self.known[storage]
         found = [offset for item in each_of(items) for b, offset, _ in accesses_of(item) if b.storage is storage]
         strides = {sum(offset.coefficient(s) for s in axes.step.symbols()) for offset in found}
-        if places is None or not (places.matrix or axes.matrices == 1) or len(strides) != 1:
+        if places is None or not all(places.matrix) or len(strides) != 1:
             raise UnfitError
         (stride,) = strides
         if axes.steps > 1 and (stride <= 0 or any((offset // stride) % axes.steps != axes.step for offset in found)):
@@ -364,21 +414,104 @@ def on_memory(nest: Nest, place: Place) -> Nest:
     return replace(nest, statements=statements, stores=[moved(s) for s in nest.stores])
 
 
-def _cut(item: RowNest, at: dict[Symbol, Affine]) -> RowNest:
-    """The nest with axes in place of some loops, and what is left of these."""
+def _runs(loops: Sequence[Symbol]) -> list[tuple[Symbol, ...]]:
+    """Loops, and those one within the other, up to three."""
+    return [run for count in (1, 2, 3) for run in combinations(loops, count)]
+
+
+def _cut(item: RowNest, axes: Mapping[tuple[Symbol, ...], tuple[Affine, int]]) -> RowNest:
+    """The nest with axes in place of some loops, and of each axis so many steps, which are one more loop."""
     nest = item.nest
-    loops: list[Symbol] = []
-    for s in nest.loops:
-        loops += [x for x, _ in at[s].terms if x.name == s.name] if s in at else [s]
-    reduced = {s: is_reduced for s, is_reduced in zip(nest.loops, nest.reduced)}
+    at: dict[Symbol, Affine] = {}
+    inner: dict[Symbol, list[Symbol]] = {}
+    for run, (axis, each) in axes.items():
+        rest = loop(run[-1].name, each)
+        at.update(zip(run, delinear(axis * each + rest, [s.extent for s in run])))
+        inner.update({s: [] for s in run} | {run[-1]: [s for s, _ in rest.terms]})
+    loops = [(x, is_reduced) for s, is_reduced in zip(nest.loops, nest.reduced) for x in inner.get(s, [s])]
     cut = replace(
         nest,
-        loops=loops,
-        reduced=[reduced.get(s, False) for s in loops],
+        loops=[s for s, _ in loops],
+        reduced=[is_reduced for _, is_reduced in loops],
         statements=[replace(at_point(s, at, {}), level=s.level) for s in nest.statements],
         stores=[replace(store_at(s, at, {}), level=s.level) for s in nest.stores],
     )
     return RowNest(item.step, cut, True)
+
+
+def _without_copies(items: Sequence[RowItem], private: set[Storage]) -> list[RowItem]:
+    """The items, where products read what would be copied for them where it lies, if rows or columns go on there."""
+    written = Counter(b.storage for item in each_of(items) for b, _, is_written in accesses_of(item) if is_written)
+    copies: dict[Storage, Nest] = {}
+    for item in each_of(items):
+        nest = item.nest if isinstance(item, RowNest) else None
+        if nest is not None and _is_copy(nest) and not any(s.buffer.storage in written for s in _loads(nest)):
+            storage = nest.stores[0].buffer.storage
+            if storage in private and written[storage] == 1:
+                copies[storage] = nest
+    items = _mapped(items, lambda item: _from_source(item, copies) if isinstance(item, RowProduct) else item)
+    read = {b.storage for item in each_of(items) for b, _, is_written in accesses_of(item) if not is_written}
+    unread = [nest for storage, nest in copies.items() if storage not in read]
+    return _mapped(items, lambda item: None if isinstance(item, RowNest) and item.nest in unread else item)
+
+
+def _mapped(items: Sequence[RowItem], change: Callable[[RowItem], RowItem | None]) -> list[RowItem]:
+    """The items, those in loops, too, after a change; None leaves one out."""
+    inside = [RowRepeat(i.step, _mapped(i.items, change)) if isinstance(i, RowRepeat) else change(i) for i in items]
+    return [item for item in inside if item is not None]
+
+
+def _loads(nest: Nest) -> list[Load]:
+    return [s for s in nest.statements if isinstance(s, Load)]
+
+
+def _is_copy(nest: Nest) -> bool:
+    """Whether a nest copies elements into memory in the order of its loops."""
+    if len(nest.statements) != 1 or len(nest.stores) != 1 or not _loads(nest) or any(nest.reduced):
+        return False
+    (load,), (store,) = _loads(nest), nest.stores
+    place = linear([Affine(0, [(s, 1)]) for s in nest.loops], [s.extent for s in nest.loops])
+    return store.value == load.name and store.offset == place and load.buffer.dtype == store.buffer.dtype
+
+
+def _from_source(item: RowProduct, copies: Mapping[Storage, Nest]) -> RowProduct:
+    """A product of what has been copied, as one of what was copied."""
+    step = item.step
+    term, column = loop("term", step.k), loop("column", step.n)
+    along_term, along_column = (step.ldb, 1) if not step.tb else (1, step.ldb)
+    for name, places in (
+        ("a", (item.a[1], term * (step.lda if step.ta else 1))),
+        ("b", (item.b[1], term * along_term, column * along_column)),
+    ):
+        buffer, _ = item.a if name == "a" else item.b
+        nest = copies.get(buffer.storage)
+        if nest is None:
+            continue
+        position = sum(places[1:], places[0])
+        at = dict(zip(nest.loops, delinear(position, [s.extent for s in nest.loops])))
+        (load,) = _loads(nest)
+        item = _read_from(item, name, load.buffer, load.offset.substitute(at), (term, column))
+    return item
+
+
+def _read_from(
+    item: RowProduct, name: str, buffer: Buffer, position: Affine, axes: tuple[Affine, Affine]
+) -> RowProduct:
+    """The product with an operand elsewhere, if its elements lie in lines there; position: of a term and a column."""
+    term, column = axes
+    inner = term.symbols() | column.symbols()
+    if any(s.base is not None and not s.base.symbols().isdisjoint(inner) for s, _ in position.terms):
+        return item
+    of_term, of_column = (sum(position.coefficient(s) for s in x.symbols()) for x in axes)
+    begin = Affine(position.constant, [(s, c) for s, c in position.terms if s not in inner])
+    if name == "a":
+        fits = of_term == 1 or not term.terms
+        return replace(item, a=(buffer, begin), step=replace(item.step, ta=0)) if fits else item
+    if of_column == 1 or not column.terms:
+        return replace(item, b=(buffer, begin), step=replace(item.step, tb=0, ldb=of_term))
+    if of_term == 1 or not term.terms:
+        return replace(item, b=(buffer, begin), step=replace(item.step, tb=1, ldb=of_column))
+    return item
 
 
 def each_of(items: Sequence[RowItem]) -> Iterator[RowNest | RowProduct]:
