@@ -118,6 +118,14 @@ CUDA_SORTED_UPDATES = 1 << 12
 """updates of an array from which on they are sorted by the rows that they go to, where their order matters. Compared on
 no GPU yet: of fewer, threads that own parts of the array look at all in less time than a sort takes to begin."""
 
+CUDA_SEGMENT_PART = 64
+"""sorted updates, or sums of them, of a part that a thread sums, where more go to one element. Chosen: a thread does
+about as many one after the other at each level."""
+
+CUDA_SEGMENT_STEPS = 256
+"""sorted updates, or parts of them, up to which nobody sums them to larger parts. Chosen: a few times as many as a part
+has."""
+
 CUDA_OWNED_BYTES = 8 << 10
 """bytes of rows of a result that a block owns at most, where it looks for the updates that go there. Chosen: several
 copies of them, for groups of threads, fit into shared memory beside what was found."""
@@ -310,3 +318,7 @@ both loops are one kernel then, which takes 12 s to compile; eight steps written
 
 CUDA_ROW_TRIES = 64
 """ways at most to find rows among the axes of nests, where a loop may be one kernel of rows. Bound."""
+
+CUDA_ROW_PAD = 8
+"""elements of shared memory behind each row that has a multiple of 32. Chosen: four rows, of which eight threads each
+read one, lie in other banks then."""

@@ -41,9 +41,7 @@ def check_attention_in_blocks() -> None:
     hidden = floats(1, 2, 13, 11)
     hidden[0, 0, 4], hidden[0, 1, :, 3] = -np.inf, -np.inf
     cases: list[tuple[list[np.ndarray], dict[str, Any]]] = [
-        (odd, {}),
-        (odd, {"is_causal": True, "return_residual": True}),
-        (wild, {"is_causal": True}),
+        (wild, {"is_causal": True, "return_residual": True}),
         (odd, {"bias": hidden}),
         (even, {"key_value_seq_lengths": np.array([0, 7], np.int32), "local_window_size": (3, 1)}),
     ]
@@ -55,7 +53,6 @@ def check_attention_in_blocks() -> None:
 
             assert loops_left(attend, *given) == 0, options
             agree(attend, *given)
-        agree(functad.grad(lambda *a: (nn.dot_product_attention(*a) ** 2).sum(), (0, 1, 2)), *odd)
 
 
 def layers(rows: Any, w: Any, b: Any) -> Any:

@@ -14,7 +14,10 @@ import numpy as np
 from functad import machine_model
 from functad.backends.cuda.kernels.emit import SHARED_TYPES, CudaEmitter, CudaKernel, set_in
 from functad.backends.cuda.kernels.mapping import LoopMapping, MappedLoop
-from functad.backends.cuda.kernels.row_loops import (
+from functad.backends.cuda.kernels.vectors import WIDTH, in_fours
+from functad.backends.cuda.products.kernels import emit_rows_of_product, sizes_of
+from functad.backends.cuda.products.row_loops import (
+    NoRowsError,
     RowAxes,
     RowItem,
     RowLoop,
@@ -22,13 +25,10 @@ from functad.backends.cuda.kernels.row_loops import (
     RowPlaces,
     RowProduct,
     RowRepeat,
-    UnfitError,
     accesses_of,
     each_of,
     on_memory,
 )
-from functad.backends.cuda.kernels.vectors import WIDTH, in_fours
-from functad.backends.cuda.products.kernels import emit_rows_of_product, sizes_of
 from functad.backends.cuda.products.tiles import ProductTile, shared_elements, tile_of_rows
 from functad.backends.cuda.scalars.registry import HAS_ALIGNED_MEMORY
 from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
@@ -37,8 +37,8 @@ from functad.lowering.nests.nest import IndexLet, fresh
 from functad.lowering.nests.printing import Parameter, own_names_apart
 from functad.lowering.steps import GemmStep
 
-_ALIGNED, _PAD = 16, 8  # bytes; elements behind each row, so that rows begin in other banks
 _OWN = frozenset(("thread", "lane", "row_here", "slot_here", "block", "step_here", "matrix_0", "matrix_1", "tile_here"))
+_ROUND = WIDTH * np.dtype(np.float32).itemsize  # bytes that the longest load takes
 _OPERANDS = ("a", "b", "c")  # as the text of a product calls them
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
@@ -57,7 +57,7 @@ def emit_row_loop(rows: RowLoop, threads: int, vocabulary: Set[str]) -> CudaKern
         if axes.rows % side == 0 and side <= threads and blocks >= enough:
             try:
                 return _RowLoopText(rows, side, threads, vocabulary).kernel()
-            except UnfitError:
+            except NoRowsError:
                 continue
     return None
 
@@ -109,7 +109,7 @@ class _RowLoopText:
     def _tile(self, step: GemmStep) -> ProductTile:
         tile = tile_of_rows(sizes_of([step])._replace(batch=1, rows=self.side), self.threads)
         if tile is None or step.a.dtype != step.c.dtype:
-            raise UnfitError
+            raise NoRowsError
         return tile
 
     # --- memory ------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ class _RowLoopText:
                 size = -(-(self._in_own(buffer.storage, offset).high + 1) // WIDTH) * WIDTH
                 one = found.setdefault(buffer.storage, _Own(buffer.dtype, size, first, last))
                 if one.dtype != buffer.dtype:
-                    raise UnfitError
+                    raise NoRowsError
                 one.size, one.last = max(one.size, size), max(one.last, last)
         return found
 
@@ -150,14 +150,14 @@ class _RowLoopText:
         free -= max(shared_elements(tile) * p.step.c.dtype.itemsize for tile, p in tiles)
         free -= sum(self.threads * max(np.dtype(dtype).itemsize, 4) for dtype, _ in self._gathered())
         for slot in sorted(self.slots, key=lambda s: s.size * s.dtype.itemsize):
-            nbytes = -(-slot.size * slot.dtype.itemsize // _ALIGNED) * _ALIGNED
+            nbytes = -(-slot.size * slot.dtype.itemsize // _ROUND) * _ROUND
             slot.is_shared = nbytes <= free
             free -= nbytes if slot.is_shared else 0
         outside = [s for s in self.slots if not s.is_shared]
         blocks = min(self.units, machine_model.CUDA_CORES * machine_model.CUDA_ROW_BLOCKS)
         self.blocks = blocks if outside else self.units
         if sum(s.size * s.dtype.itemsize for s in outside) * self.blocks > machine_model.CUDA_ROW_BYTES:
-            raise UnfitError
+            raise NoRowsError
         for slot in self.slots:
             shape = (slot.size,) if slot.is_shared else (self.blocks, slot.size)
             slot.buffer = new_buffer(slot.name, shape, slot.dtype)
@@ -231,12 +231,12 @@ class _RowLoopText:
                 kind = item.step.c.dtype.name
                 kinds[kind] = max(kinds.get(kind, 0), shared_elements(self.products[id(item)]))
         for kind, size in kinds.items():
-            yield f"tiles_{kind} = cuda.shared.array({size}, {kind}, {_ALIGNED})"
+            yield f"tiles_{kind} = cuda.shared.array({size}, {kind}, {_ROUND})"
         for slot in self.slots:
             if slot.is_shared and slot.buffer:
                 kind = SHARED_TYPES.get(slot.dtype.name, slot.dtype.name)
                 name = self.names[slot.buffer.storage][0]
-                yield f"{name} = cuda.shared.array({slot.size}, {kind}, {_ALIGNED})"
+                yield f"{name} = cuda.shared.array({slot.size}, {kind}, {_ROUND})"
         for kind, k in self._gathered():
             yield f"gathered_{kind}_{k} = cuda.shared.array({self.threads}, {SHARED_TYPES.get(kind, kind)})"
 
@@ -314,7 +314,7 @@ class _Packing:
     def __init__(self, axes: RowAxes, places: RowPlaces, row: Symbol, side: int) -> None:
         self.axes, self.places, self.row, self.side = axes, places, row, side
         self.length = self._without_matrix(places.row)
-        self.stride = self.length + (_PAD if self.length % 32 == 0 else 0)
+        self.stride = self.length + (machine_model.CUDA_ROW_PAD if self.length % 32 == 0 else 0)
 
     def _without_matrix(self, coefficient: int) -> int:
         """How far apart elements lie where there is one matrix."""
@@ -341,13 +341,13 @@ class _Packing:
             elif symbol not in matrix:
                 base = set() if symbol.base is None else symbol.base.symbols()
                 if coefficient < 0 or not base.isdisjoint(rows | matrix):
-                    raise UnfitError
+                    raise NoRowsError
                 terms.append((symbol, self._packed(coefficient)))
         ends = [self.places.row * self.axes.rows, *(each * s.extent for each, s in axes)]
         lowest = min(self.places.row, *(each for each, _ in axes), self.places.row)
         constant = offset.constant
         if constant < 0 or constant >= lowest and any(constant % end for end in ends):
-            raise UnfitError
+            raise NoRowsError
         return Affine(self._packed(constant) if constant >= lowest else constant, terms)
 
 

@@ -29,7 +29,7 @@ from functad.records import NamedTuple
 LoadOrStore = TypeVar("LoadOrStore", Load, Store)
 
 
-class UnfitError(Exception):
+class NoRowsError(Exception):
     """A loop is not one of rows."""
 
 
@@ -116,7 +116,7 @@ def row_loop(step: LoopStep, touched: Mapping[Storage, int]) -> RowLoop | None:
     for extents in _axes_of_matrices(inside):
         try:
             return _Finding(step, step.length, inside, extents, touched).found()
-        except UnfitError:
+        except NoRowsError:
             continue
     return None
 
@@ -145,7 +145,7 @@ class _Finding:
         matrix = linear([loop(f"matrix_{k}", n) for k, n in enumerate(extents)], extents)
         self.axes = RowAxes(loop("step_here", length), matrix, loop("first_here", rows), length, matrices, rows)
         if rows < 2:
-            raise UnfitError
+            raise NoRowsError
         self.memory = _Pointers()
         self.known: dict[Storage, RowPlaces | None] = {}  # how rows lie in the memory written so far
         # Nests may be cut otherwise which read nothing of rows, or only what such nests have left.
@@ -156,7 +156,7 @@ class _Finding:
         here = touched_by([loop_step])
         self.private = {s for s, count in here.items() if s.kind == "arena" and touched.get(s) == count}
         if any(touched.get(s) != count for s, count in here.items() if s.kind == "pointer"):
-            raise UnfitError  # what is behind the loop goes on from there
+            raise NoRowsError  # what is behind the loop goes on from there
 
     def found(self) -> RowLoop:
         self.memory.enter(self.loop, self.axes.step)
@@ -170,7 +170,7 @@ class _Finding:
         for storage in written - own:
             self._check_shared(storage, items)
         if any(s.kind not in PLAIN_MEMORY for item in each_of(items) for s in storages_of(item)):
-            raise UnfitError
+            raise NoRowsError
         places = {s: self.known[s] for s in own}
         return RowLoop(self.loop, self.axes, items, places, written - own)
 
@@ -194,12 +194,12 @@ class _Finding:
                 if not self.memory.is_same(step):
                     yield from self._resolved(step.steps)
             else:
-                raise UnfitError
+                raise NoRowsError
 
     def _nest(self, nest: Nest) -> Nest:
         special = nest.across or nest.carries or nest.update or nest.ordered or nest.segments or nest.owners
         if special or not in_any_order(nest):
-            raise UnfitError
+            raise NoRowsError
         return on_memory(nest, self.memory.place)
 
     def _product(self, step: GemmStep) -> RowProduct:
@@ -209,7 +209,7 @@ class _Finding:
         elif step.batch == 1 and step.m == axes.matrices * axes.rows:
             steps = axes.rows * (1 if step.ta else step.lda), 0, axes.rows * step.ldc
         else:
-            raise UnfitError
+            raise NoRowsError
         a = axes.matrix * steps[0] + axes.row * (1 if step.ta else step.lda) + step.a_offset
         c = axes.matrix * steps[2] + axes.row * step.ldc + step.c_offset
         b = axes.matrix * steps[1] + step.b_offset
@@ -223,7 +223,7 @@ class _Finding:
         last = max(self.wrong, default=-1)
         self.tries += 1
         if last < 0 or self.tries > machine_model.CUDA_ROW_TRIES:
-            raise UnfitError
+            raise NoRowsError
         self.choices = [*self.choices[:last], self.choices[last] + 1]
         self.known, self.chosen_for, self.nests = {}, {}, 0
 
@@ -337,10 +337,10 @@ class _Finding:
         found = [offset for item in each_of(items) for b, offset, _ in accesses_of(item) if b.storage is storage]
         strides = {sum(offset.coefficient(s) for s in axes.step.symbols()) for offset in found}
         if places is None or not all(places.matrix) or len(strides) != 1:
-            raise UnfitError
+            raise NoRowsError
         (stride,) = strides
         if axes.steps > 1 and (stride <= 0 or any((offset // stride) % axes.steps != axes.step for offset in found)):
-            raise UnfitError
+            raise NoRowsError
 
 
 class _Pointers:
@@ -352,14 +352,14 @@ class _Pointers:
     def enter(self, step: LoopStep, index: Affine) -> dict[Storage, tuple[Storage, Affine]]:
         """Go into a loop; gives where pointers are at its first step."""
         if step.predicate is not None or step.condition or step.stacks or step.count or step.counters:
-            raise UnfitError
+            raise NoRowsError
         for move in step.starts:
             storage, offset = self._of(move.source)
             self._places[move.target.memory] = storage, offset + move.offset
         before = dict(self._places)
         for move in step.moves:
             if move.target is not move.source:
-                raise UnfitError
+                raise NoRowsError
             storage, offset = self._of(move.target)
             self._places[move.target.memory] = storage, offset + index * move.offset
         return before
@@ -378,13 +378,13 @@ class _Pointers:
                 storage, start = storage.whole.memory, start + storage.start
             found = storage, Affine(start)
         if found[0] is _NOWHERE:
-            raise UnfitError
+            raise NoRowsError
         return found
 
     def is_same(self, step: UnlessSameStep) -> bool:
         one, other = self._of(step.one), self._of(step.other)
         if one[0] is other[0] and one[1] != other[1]:
-            raise UnfitError
+            raise NoRowsError
         return one[0] is other[0]
 
     def place(self, buffer: Buffer, offset: Affine) -> tuple[Buffer, Affine]:
@@ -392,7 +392,7 @@ class _Pointers:
         storage, begin = self._of(buffer.storage)
         size = buffer.dtype.itemsize
         if is_narrow_float(buffer.dtype) or begin.constant % size or any(c % size for _, c in begin.terms):
-            raise UnfitError
+            raise NoRowsError
         begin = Affine(begin.constant // size, [(s, c // size) for s, c in begin.terms])
         return Buffer(storage, (storage.nbytes // size,), buffer.dtype), offset + begin
 
@@ -400,10 +400,10 @@ class _Pointers:
 _NOWHERE = Storage("nowhere", 0, "pointer", -1)
 
 
-Place = Callable[[Buffer, Affine], tuple[Buffer, Affine]]
+MemoryPlace = Callable[[Buffer, Affine], tuple[Buffer, Affine]]
 
 
-def on_memory(nest: Nest, place: Place) -> Nest:
+def on_memory(nest: Nest, place: MemoryPlace) -> Nest:
     """The nest with its accesses at other places."""
 
     def moved(s: LoadOrStore) -> LoadOrStore:
