@@ -18,6 +18,7 @@ import cuda_function_checks
 import cuda_kernel_checks
 import cuda_loop_checks
 import cuda_order_checks
+import cuda_row_checks
 import cuda_window_checks
 from cuda_check_tools import LeftOut, run
 from cuda_loop_checks import ELSEWHERE, check_what_has_no_examples
@@ -90,6 +91,7 @@ CHECKS: dict[str, Callable[[], str | None]] = {
     **cuda_order_checks.CHECKS,
     **cuda_window_checks.CHECKS,
     **cuda_loop_checks.CHECKS,
+    **cuda_row_checks.CHECKS,
     **cuda_function_checks.CHECKS,
     **cuda_array_checks.CHECKS,
     **cuda_edge_checks.CHECKS,
