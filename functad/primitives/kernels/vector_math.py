@@ -319,7 +319,7 @@ def log_parts(k: Any, x: Any) -> tuple[Any, Any]:
     kind = _format(x)
     if k.has_parts:
         m, e = k.frexp(x)
-        large = m > float(np.sqrt(2))
+        large = m >= k.from_bits(k.constant(kind.root_half + (1 << kind.mantissa_bits), kind.signed), x.dtype)
         return k.where(large, m * 0.5, m) - 1, k.where(large, e + 1, e)
     tiny = x < kind.least_normal
     e, m = exponent_and_mantissa(k, k.where(tiny, x * 2.0**kind.mantissa_bits, x))
