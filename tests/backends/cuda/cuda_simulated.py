@@ -72,6 +72,8 @@ def check_random_programs(first: int, count: int = 20, medium: bool = False) -> 
                 "CUDA_SHORT_ROW": choose.choice([1, 1 << 12]),
                 "CUDA_JOINED_POINTS": choose.choice([0, 1 << 18]),
                 "CUDA_ONE_STEP_BLOCKS": choose.choice([0, 1 << 12]),
+                "CUDA_SEGMENT_PART": choose.choice([2, 64]),
+                "CUDA_SEGMENT_STEPS": choose.choice([1, 256]),
             }
         ):
             try:
