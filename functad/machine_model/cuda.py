@@ -118,6 +118,14 @@ CUDA_SORTED_UPDATES = 1 << 12
 """updates of an array from which on they are sorted by the rows that they go to, where their order matters. Compared on
 no GPU yet: of fewer, threads that own parts of the array look at all in less time than a sort takes to begin."""
 
+CUDA_SEGMENT_PART = 64
+"""sorted updates, or sums of them, of a part that a thread sums, where more go to one element. Chosen: a thread does
+about as many one after the other at each level."""
+
+CUDA_SEGMENT_STEPS = 256
+"""sorted updates, or parts of them, up to which nobody sums them to larger parts. Chosen: a few times as many as a part
+has."""
+
 CUDA_OWNED_BYTES = 8 << 10
 """bytes of rows of a result that a block owns at most, where it looks for the updates that go there. Chosen: several
 copies of them, for groups of threads, fit into shared memory beside what was found."""

@@ -27,7 +27,7 @@ from functad.optimize.algebra import is_zeros
 from functad.optimize.products import operations
 from functad.primitives.arithmetic import abs as abs_
 from functad.primitives.common import reshape, reshape_p, transpose, transpose_p, zeros_of
-from functad.primitives.contraction import dot_general, dot_general_p
+from functad.primitives.contraction import dot_general_p
 from functad.primitives.dimension_numbers import (
     GatherDimensionNumbers,
     GatherScatterMode,
@@ -91,7 +91,7 @@ def _multiplied_table(eqn: Eqn, side: int, gathered: Eqn, rows: _Rows) -> list[E
     places = GatherDimensionNumbers(tuple(range(first, first + columns)), (0,), (0,))
 
     def compute(table: Any, indices: Any, w: Any) -> list[Any]:
-        product = dot_general(table, w, numbers, eqn.params["preferred_element_type"])
+        product = bind(eqn.primitive, table, w, **{**eqn.params, "dimension_numbers": numbers})
         return [gather(product, indices, places, (1, *product.shape[1:]), mode=gathered.params["mode"])]
 
     return spliced(compute, [*gathered.invars, eqn.invars[1 - side]], eqn)
@@ -115,8 +115,8 @@ def _weight_gradient(eqn: Eqn, side: int, gathered: Eqn, rows: _Rows) -> list[Eq
         return (x, y) if side == 0 else (y, x)
 
     def as_summed(table: Any, indices: Any, g: Any, total: Any) -> list[Any]:
-        numbers = ((0,), (0,)), ((), ())
-        return [dot_general(*operands(table, total), numbers, eqn.params["preferred_element_type"])]
+        params = {**eqn.params, "dimension_numbers": (((0,), (0,)), ((), ()))}
+        return [bind(eqn.primitive, *operands(table, total), **params)]
 
     def as_written(table: Any, indices: Any, g: Any, total: Any) -> list[Any]:
         return [bind(eqn.primitive, *operands(bind(gather_p, table, indices, **gathered.params), g), **eqn.params)]
@@ -149,7 +149,7 @@ def rows_added_to_table(eqn: Eqn, view: View) -> list[Eqn] | None:
     numbers = (tuple(1 + kept.index(d) for d in contract[side]), contract[1 - side]), ((), ())
 
     def as_summed(indices: Any, g: Any, w: Any, total: Any) -> list[Any]:
-        return [dot_general(total, w, numbers, product.params["preferred_element_type"])]
+        return [bind(product.primitive, total, w, **{**product.params, "dimension_numbers": numbers})]
 
     def as_written(indices: Any, g: Any, w: Any, total: Any) -> list[Any]:
         updates = bind(product.primitive, *((w, g) if side else (g, w)), **product.params)

@@ -15,24 +15,25 @@ from functad.backends.cpu.kernels.emit_loop import emit_loop
 from functad.backends.cpu.kernels.small_loops import cost_of_steps, step_cost, touched_by
 from functad.backends.cpu.scalars.user_functions import array_view
 from functad.backends.cuda.kernels.carried import emit_parted
-from functad.backends.cuda.kernels.convolution import (
+from functad.backends.cuda.kernels.emit import TICKETS, CudaKernel, emit, emit_rows
+from functad.backends.cuda.kernels.finishing import finished
+from functad.backends.cuda.kernels.owned_rows import emit_owned_rows
+from functad.backends.cuda.kernels.rows import joined_rows
+from functad.backends.cuda.kernels.segments import emit_segments
+from functad.backends.cuda.kernels.sorting import emit_sort
+from functad.backends.cuda.kernels.text_kernels import emit_text
+from functad.backends.cuda.kernels.transposes import emit_tiled
+from functad.backends.cuda.products.convolution import (
     JoinedConvolution,
     emit_convolution,
     in_parts,
     joined_convolutions,
 )
-from functad.backends.cuda.kernels.emit import TICKETS, CudaKernel, emit, emit_rows
-from functad.backends.cuda.kernels.finishing import finished
-from functad.backends.cuda.kernels.owned_rows import emit_owned_rows
-from functad.backends.cuda.kernels.points import joined_points
-from functad.backends.cuda.kernels.rows import joined_rows
-from functad.backends.cuda.kernels.sorting import emit_sort
-from functad.backends.cuda.kernels.text_kernels import emit_text
-from functad.backends.cuda.kernels.transposes import emit_tiled
-from functad.backends.cuda.products.cublas import takes
 from functad.backends.cuda.products.epilogues import JoinedProduct, joined_products
 from functad.backends.cuda.products.kernels import emit_product, sizes_of
+from functad.backends.cuda.products.points import joined_points
 from functad.backends.cuda.products.tiles import taken_by_library, tile_for
+from functad.backends.cuda.runtime.cublas import takes
 from functad.backends.cuda.scalars.registry import INTRINSICS
 from functad.lowering.blocks import ControlPlan, Instruction
 from functad.lowering.fusion.small_products import without_small_products
@@ -131,6 +132,8 @@ class _CudaWriter:
         if step.nest.owned_rows is not None:
             work = work_of(step.nest)
             return [self._call_of(emit_owned_rows(step.nest, self.threads), step, work.flops, work.bytes)]
+        if step.nest.segments is not None:
+            return self._segments(step)
         work, parted = work_of(step.nest), emit_parted(step.nest, step.name, self.threads)
         if parted is None:
             kernel = emit_tiled(step.nest, self.threads) or emit(step.nest, self.threads)
@@ -142,6 +145,16 @@ class _CudaWriter:
             self._call_of(cleared, first, 0.0, nbytes),
             self._call_of(carried, step, work.flops, work.bytes),
         ]
+
+    def _segments(self, step: NestStep) -> list[Instruction]:
+        """The calls of updates that have been sorted: sums of parts where many go to one place, and the updates."""
+        work = work_of(step.nest)
+        *sums, (name, updates) = emit_segments(step.nest, step.name, self.threads)
+        calls = [
+            self._call_of(kernel, replace(step, name=summed), 0.0, float(kernel.parameters[-1][1].nbytes))
+            for summed, kernel in sums
+        ]
+        return [*calls, self._call_of(updates, replace(step, name=name), work.flops, work.bytes)]
 
     def _sort(self, step: SortStep) -> list[Instruction]:
         """The calls of a sort: one for its tiles, and one for each merge."""

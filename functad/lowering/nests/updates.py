@@ -174,11 +174,10 @@ def owned_updates(nest: Nest, atomic: AtomicUpdates) -> Nest | None:
     if found is None or not found.is_whole:
         return None
     kind, dtype = found.update.kind, found.update.buffer.dtype
-    in_any_order = kind == "add" and kind_of(dtype) in "iufc" or kind in ("max", "min") and kind_of(dtype) in "iuf"
     row_bytes = found.length * dtype.itemsize
     blocks = -(-found.end * row_bytes // machine_model.CUDA_OWNED_BYTES)
     fits = row_bytes <= machine_model.CUDA_OWNED_BYTES and blocks * found.count <= machine_model.CUDA_OWNED_LOOKS
-    if not in_any_order or is_narrow_float(dtype) or not fits:
+    if not may_be_parted(kind, dtype) or not fits:
         return None
     which, at, step = found.numbered()
     wanted = names_in(found.update.value)
@@ -229,6 +228,15 @@ def sorted_updates(nest: Nest, atomic: AtomicUpdates) -> SortedUpdates | None:
     return SortedUpdates(numbers, rows, segments, sums)
 
 
+def may_be_parted(kind: str, dtype: np.dtype) -> bool:
+    """Whether parts of the updates of an element may be put together first: their order matters for rounding alone."""
+    return _is_gathered(kind, dtype) and not is_narrow_float(dtype)
+
+
+def _is_gathered(kind: str, dtype: np.dtype) -> bool:
+    return kind == "add" and kind_of(dtype) in "iufc" or kind in ("max", "min") and kind_of(dtype) in "iuf"
+
+
 def needed_for(statements: Sequence[Statement], wanted: Set[str]) -> list[Statement]:
     """The statements that values depend on."""
     found: list[Statement] = []
@@ -252,9 +260,7 @@ def _symbols_of(s: Statement) -> set[Symbol]:
 
 def _parts(nest: Nest, update: Update, row: int) -> int:
     """Into how many parts the updates fall, each with a copy of the result."""
-    kind, dtype = update.kind, update.buffer.dtype
-    in_any_order = kind == "add" and kind_of(dtype) in "iufc" or kind in ("max", "min") and kind_of(dtype) in "iuf"
-    if not in_any_order:
+    if not _is_gathered(update.kind, update.buffer.dtype):
         return 1
     work = nest.points // row * max(row, machine_model.FLOATS_OF_VECTOR)
     most: int = work // (machine_model.UPDATES_OF_PART * update.buffer.size)

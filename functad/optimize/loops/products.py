@@ -22,7 +22,7 @@ from functad.optimize.loops.parts import Carry, Scan, take_apart
 from functad.optimize.products import operations
 from functad.primitives.arithmetic import add, add_p
 from functad.primitives.common import add_any_p, reduce_sum, reduce_sum_p
-from functad.primitives.contraction import dot_general, dot_general_p
+from functad.primitives.contraction import dot_general_p
 from functad.primitives.joining import concatenate
 from functad.records import NamedTuple
 from functad.tracing import bind
@@ -109,7 +109,7 @@ def joined(eqn: Eqn, view: View) -> Eqn | None:
         scan.consts.append((weight, Var(weight.aval)))
         operands = [scan.consts[-1][1], *(e.invars[0] for e in products), *others]
         place = next(i for i, e in enumerate(scan.eqns) if total in e.outvars)
-        scan.eqns[place : place + 1] = spliced(partial(_sum_of_joined, len(products)), operands, scan.eqns[place])
+        scan.eqns[place : place + 1] = spliced(partial(_sum_of_joined, products), operands, scan.eqns[place])
     if not joints:
         return None
     scan.replace_body(eliminate_dead_code(scan.body()))
@@ -167,9 +167,10 @@ def _joining_pays(scan: Scan, products: Sequence[Eqn]) -> bool:
     return (len(products) - 1) * rows * columns * scan.length > terms * (rows * scan.length + columns)
 
 
-def _sum_of_joined(count: int, weight: Any, *operands: Any) -> list[Any]:
-    """The sum of so many products of rows with their weights, which are joined, and of what else is given."""
-    product = dot_general(concatenate(operands[:count], 1), weight, _ROWS_TIMES_MATRIX, weight.dtype)
+def _sum_of_joined(products: Sequence[Eqn], weight: Any, *operands: Any) -> list[Any]:
+    """The sum of products of rows with their weights, which are joined, and of what else is given."""
+    count, first = len(products), products[0]
+    product = bind(first.primitive, concatenate(operands[:count], 1), weight, **first.params)
     return [reduce(add, operands[count:], product)]
 
 

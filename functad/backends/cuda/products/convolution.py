@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from functad import machine_model
-from functad.backends.cuda.kernels.convolution_tiles import Sums, Tiling, best_tiling, is_direct, terms_of_part
 from functad.backends.cuda.kernels.emit import SHARED_TYPES, CudaKernel
 from functad.backends.cuda.kernels.mapping import LoopMapping, MappedLoop
-from functad.backends.cuda.kernels.vectors import WIDTH
+from functad.backends.cuda.products.convolution_tiles import Sums, Tiling, best_tiling, is_direct, terms_of_part
 from functad.backends.cuda.products.epilogues import joined_with
 from functad.backends.cuda.products.kernels import COLUMN, ROW, Ending
 from functad.backends.cuda.scalars.registry import HAS_ALIGNED_MEMORY
+from functad.backends.cuda.scalars.words import WIDTH
 from functad.dtypes import kind_of
 from functad.lowering.memory.buffers import Storage, new_buffer
 from functad.lowering.nests.affine import linear, loop
