@@ -43,9 +43,9 @@ def _is_trivial(eqn: Eqn) -> bool:
     return all(not isinstance(a, Var) for a in eqn.invars) or isinstance(rule, Indexed) and rule.repeats
 
 
-def _takes_no_memory(eqn: Eqn) -> bool:
+def _keeps_memory(eqn: Eqn) -> bool:
     rule = eqn.primitive.lower
-    return isinstance(rule, Indexed) and (rule.repeats or rule.same_memory)
+    return isinstance(rule, Indexed) and rule.same_memory
 
 
 def _may_never_end(eqn: Eqn) -> bool:
@@ -72,7 +72,7 @@ def recompute_cheap(
         eqn = definitions(forward).get(var)
         if eqn is None or depth == machine_model.DEEPEST_RECOMPUTATION:
             return None
-        if operations_of(eqn) > machine_model.CHEAP_OPERATIONS and not _takes_no_memory(eqn):
+        if operations_of(eqn) > machine_model.CHEAP_OPERATIONS and not _keeps_memory(eqn):
             return None
         found: dict[Var, None] = {var: None}
         for operand in eqn.invars:

@@ -220,19 +220,15 @@ def _pace(body: Program, first: int, count: int) -> float:
         depths = dict(zip(body.invars[first : first + count], given))
         ends.append(max(given))
     waiting = (ends[-1] - ends[_STEPS_WALKED - 1]) / _STEPS_WALKED
-    return max(waiting, sum(map(_operations, body.eqns)) / machine_model.OPERATIONS_MEANWHILE)
+    return max(waiting, sum(map(operations_of, body.eqns)) / machine_model.OPERATIONS_MEANWHILE)
 
 
 _STEPS_WALKED = 12  # a multiple of the lengths of all cycles through up to four carries
 
 
-def _operations(eqn: Eqn) -> float:
-    return 0.0 if _repeats(eqn) else operations_of(eqn)
-
-
 def _latency(eqn: Eqn) -> float:
     """Choices and changes of sign take a cycle, or become one instruction with what they belong to."""
-    return 0.0 if eqn.primitive in (abs_p, neg_p, select_n_p) else _operations(eqn)
+    return 0.0 if eqn.primitive in (abs_p, neg_p, select_n_p) else operations_of(eqn)
 
 
 # --- the loop that remains --------------------------------------------------------------------------------

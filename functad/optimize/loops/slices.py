@@ -112,13 +112,11 @@ class _Slicing:
         return True
 
     def _is_cheap(self, eqn: Eqn) -> bool:
-        rule = eqn.primitive.lower
-        if isinstance(rule, Indexed) and rule.repeats:
-            return True
-        is_quick = operations_of(eqn) <= 1 + machine_model.QUOTIENT_OPERATIONS
+        cost = operations_of(eqn)
+        is_quick = cost <= 1 + machine_model.QUOTIENT_OPERATIONS
         if eqn.primitive is dot_general_p:
             is_quick = _is_thin(eqn, is_part=True)
-        return is_quick and self.view.uses[eqn.outvars[0]] == 1
+        return cost == 0 or is_quick and self.view.uses[eqn.outvars[0]] == 1
 
     def _read(self, operand: Var, is_stack: bool, of_product: bool) -> Var:
         """The variable of the body for an operand that is a stack, or that is the same for all slices."""
