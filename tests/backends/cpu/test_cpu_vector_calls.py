@@ -1,4 +1,4 @@
-"""Tables in registers, and instructions for the parts of numbers: in vectors of every width, one by one, and without."""
+"""Tables in registers, and instructions for the parts of numbers: in vectors, one by one, and without them."""
 
 from __future__ import annotations
 

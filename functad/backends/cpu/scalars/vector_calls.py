@@ -19,7 +19,7 @@ _CURRENT_ROUNDING = 4
 # What `vfixupimm` does for each class of numbers, four bits each from the lowest on: NaN stays NaN, of 0 comes −∞, of ∞
 # that, of all that is negative NaN; nothing is changed for 1 and other positive numbers.
 _ENDS_OF_LOGARITHM = 0x03530422
-Emit = Callable[[ir.IRBuilder, Sequence[ir.Value]], ir.Value]
+_Instructions = Callable[[ir.IRBuilder, Sequence[ir.Value]], ir.Value]
 
 
 def has_wide_registers() -> bool:
@@ -113,7 +113,12 @@ def _instruction(
 
 
 def _function_of(
-    module: ir.Module, name: str, kind: ir.Type, operands: Sequence[ir.Type], of_vector: Emit, of_one: Emit
+    module: ir.Module,
+    name: str,
+    kind: ir.Type,
+    operands: Sequence[ir.Type],
+    of_vector: _Instructions,
+    of_one: _Instructions,
 ) -> ir.Function:
     """A function with versions for vectors; all of its operands are as wide as its result."""
     if name in module.globals:
