@@ -15,6 +15,7 @@ from functad.editing.inlining import inline_calls
 from functad.editing.rewriting import rewrite
 from functad.ir import Program
 from functad.observing import watching
+from functad.optimize.loops.devices import for_device
 from functad.optimize.loops.joining import fuse_scans, merge_whiles
 from functad.optimize.loops.passes import has_loops, optimize_loops
 from functad.optimize.rules import PRODUCT_RULES, ROW_RULES, SCALAR_RULES, SINK_RULES, SUM_RULES
@@ -54,6 +55,12 @@ def simplify(program: Program) -> Program:
     if config.check_programs:
         check_stage(program, "optimized")
     return program
+
+
+def simplify_for_device(program: Program) -> Program:
+    """All passes, for a GPU."""
+    with for_device():
+        return simplify(program)
 
 
 def _with_own_passes() -> Iterator[tuple[str, str, Callable[[Program], Program]]]:

@@ -32,6 +32,8 @@ from functad.backends.cuda.products.convolution import (
 from functad.backends.cuda.products.epilogues import JoinedProduct, joined_products
 from functad.backends.cuda.products.kernels import emit_product, sizes_of
 from functad.backends.cuda.products.points import joined_points
+from functad.backends.cuda.products.row_loop_text import emit_row_loop
+from functad.backends.cuda.products.row_loops import row_loop
 from functad.backends.cuda.products.tiles import taken_by_library, tile_for
 from functad.backends.cuda.runtime.cublas import takes
 from functad.backends.cuda.scalars.registry import INTRINSICS
@@ -49,6 +51,7 @@ from functad.lowering.steps import (
     ConvolutionStep,
     GemmStep,
     KernelStep,
+    LoopStep,
     NestStep,
     PlainStep,
     SortStep,
@@ -210,7 +213,20 @@ class _CudaWriter:
                 flops, nbytes, _ = cost_of_steps([small])
                 one = KernelStep(step.name, body, found.parameters, 1, flops, nbytes, False, (), step.eqns)
                 return self._instruction(one)
+        if isinstance(step, LoopStep) and (rows := self._row_loop(step)):
+            return rows
         return ControlPlan(step, [self._instructions(part) for part in step.parts])
+
+    def _row_loop(self, step: LoopStep) -> Instruction | None:
+        """A loop as one kernel, if blocks of threads have rows of their own."""
+        found = row_loop(step, self._touched)
+        kernel = emit_row_loop(found, self.threads, {*INTRINSICS, *NUMBA_NAMES, *_OF_FILES}) if found else None
+        if kernel is None:
+            return None
+        flops = found.flops if found else 0.0
+        nbytes = float(sum(buffer.nbytes for _, buffer, _ in kernel.parameters))
+        one = KernelStep(step.name, kernel.body, kernel.parameters, 1, flops, nbytes, False, (), step.eqns)
+        return self._call_of(kernel, one, flops, nbytes)
 
     @cached_property
     def _touched(self) -> Mapping[Storage, int]:

@@ -16,6 +16,7 @@ from functad.editing.substitution import Substitution
 from functad.ir import Atom, Eqn, Literal, Program, memoised
 from functad.lowering_rules import ControlFlow
 from functad.optimize.loops import moves
+from functad.optimize.loops.devices import is_in_map, within
 from functad.optimize.loops.layout import computed_before
 from functad.optimize.loops.parts import Simplify, take_apart
 from functad.optimize.loops.unrolling import is_short, unrolled
@@ -44,7 +45,8 @@ def optimize_loops(program: Program, simplify: Simplify) -> Program:
 
 
 def _simplified(program: Program, simplify: Simplify) -> Program:
-    made = memoised(program, ("simplified body", *own_optimisations()), lambda: simplify(program))
+    key = ("simplified body", is_in_map(), *own_optimisations())
+    made = memoised(program, key, lambda: simplify(program))
     assert not made.consts, "a body is closed, and no pass makes a constant"
     return made
 
@@ -68,7 +70,8 @@ def _optimized_while(eqn: Eqn, view: View, simplify: Simplify) -> Eqn:
 
 def _optimize_scan(eqn: Eqn, view: View, simplify: Simplify) -> None:
     """Emit the loop after all moves that fit it, and what they compute before and after it."""
-    eqn = eqn.replace(params={**eqn.params, "jaxpr": _simplified(eqn.params["jaxpr"], simplify)})
+    with within(eqn):
+        eqn = eqn.replace(params={**eqn.params, "jaxpr": _simplified(eqn.params["jaxpr"], simplify)})
     if is_short(eqn):  # its few products are as fast one by one, where the arrays lie
         view.replace(eqn.outvars, view.compute(partial(unrolled, eqn), eqn.invars, eqn))
         return

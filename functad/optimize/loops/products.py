@@ -18,6 +18,7 @@ from functad.dtypes import is_narrow_float, kind_of
 from functad.editing.dead_code import eliminate_dead_code
 from functad.editing.rewriting import View, spliced
 from functad.ir import UNKNOWN, Absent, Atom, Aval, Eqn, Literal, Program, Var, definitions
+from functad.optimize.loops.devices import stays_in_loop
 from functad.optimize.loops.parts import Carry, Scan, take_apart
 from functad.optimize.products import operations
 from functad.primitives.arithmetic import add, add_p
@@ -49,7 +50,7 @@ def hoist_products(scan: Scan) -> None:
             if _bytes(scan, out.aval) > machine_model.MOST_EXTRA_BYTES:
                 continue  # nor is anything that is computed from it
             slices.add(out)
-            if eqn.primitive is dot_general_p and _is_small(eqn):
+            if eqn.primitive is dot_general_p and _is_small(eqn) and not stays_in_loop(eqn):
                 chosen += [] if is_thin(stack, scan.length * operations(eqn), out in parts) else [eqn]
         known.add(out)
     wanted = [e.outvars[0] for e in chosen]

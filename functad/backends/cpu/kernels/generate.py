@@ -26,7 +26,7 @@ from functad.backends.cpu.products.gemm import by_rows
 from functad.backends.cpu.scalars import complex as complex_scalars
 from functad.backends.cpu.scalars import elementary as scalars
 from functad.backends.cpu.scalars import exact as exact_scalars
-from functad.backends.cpu.scalars import interrupts, running, squares, user_functions
+from functad.backends.cpu.scalars import interrupts, lines, running, sorts, squares, user_functions
 from functad.backends.cpu.scalars import special as special_scalars
 from functad.lowering.blocks import Block, ControlPlan, Instruction, leaves, make_blocks
 from functad.lowering.fusion.small_products import without_small_products
@@ -50,7 +50,8 @@ from functad.lowering.steps import (
 from functad.pretty import escaped
 
 _MODULES = (
-    complex_scalars, exact_scalars, special_scalars, gemm_scalars, routines, interrupts, running, squares, scalars,
+    complex_scalars, exact_scalars, special_scalars, gemm_scalars, routines, interrupts, lines, running,
+    sorts, squares, scalars,
 )  # fmt: skip
 VOCABULARY = {
     name: module.__name__

@@ -18,6 +18,7 @@ from functad import machine_model
 from functad.backends.cpu.products.routines import WORDS
 from functad.backends.cpu.scalars import complex as complex_scalars
 from functad.backends.cpu.scalars import special as special_scalars
+from functad.backends.cpu.scalars.sorts import sort_numbers
 from functad.backends.cpu.scalars.user_functions import is_user_function
 from functad.lowering.nests.names import names_in
 from functad.lowering.nests.nest import fresh
@@ -36,7 +37,7 @@ _SLOW = {"remainder"} | {
     for name, value in vars(module).items()
     if getattr(value, "__module__", "") == module.__name__
 }
-_ROUTINES = {word.__name__ for word in WORDS}
+_ROUTINES = {word.__name__ for word in (*WORDS, sort_numbers)}
 
 
 class Polled(NamedTuple):
@@ -191,7 +192,7 @@ class _PollWriter:
 
 
 def _work(line: str) -> int:
-    """A line is one line, and each call another, of some functions many, of LAPACK most."""
+    """A line is one line, and each call another, of some functions many, of LAPACK and sorts most."""
     if not line or line.startswith("#"):
         return 0
     if "(" not in line:
