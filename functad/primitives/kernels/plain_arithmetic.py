@@ -19,7 +19,21 @@ from functad.system.quiet import quietly
 Formula = Callable[..., Any]
 
 
-class PlainArithmetic:
+class Arithmetic:
+    """What any arithmetic does by its other operations."""
+
+    def horner(self, x: Any, coefficients: Sequence[Any]) -> Any:
+        """A polynomial in x by Horner's rule; the coefficients, that of the highest power first, may differ among x."""
+        total = coefficients[0]
+        for coefficient in coefficients[1:]:
+            total = self.fma(total, x, coefficient)
+        return total
+
+    def fma(self, x: Any, y: Any, z: Any) -> Any:
+        raise NotImplementedError
+
+
+class PlainArithmetic(Arithmetic):
     """What a formula may do besides operators, done by NumPy. `IRArithmetic` does the same with LLVM instructions."""
 
     prefers_libm = False  # whether the C library's functions of float64 are quicker than formulas with tables
@@ -217,7 +231,7 @@ class ArrayArithmetic(PlainArithmetic):
     def __init__(self) -> None:
         super().__init__(strict=True)
         self._constants: dict[tuple[Any, Any], np.ndarray] = {}
-        self._tables: dict[tuple[int, Any], tuple[Sequence[float], Sequence[np.ndarray]]] = {}
+        self._tables: dict[tuple[Any, Any], tuple[Any, Any]] = {}
 
     def strictly(self, operands: Sequence[Any]) -> tuple[Any, ...]:
         return (self, *operands)
@@ -252,11 +266,23 @@ class ArrayArithmetic(PlainArithmetic):
     def either(self, condition: Any, first: Sequence[float], second: Sequence[float], dtype: Any) -> Sequence[Any]:
         if np.count_nonzero(condition) == condition.size:
             return self.constants(first, dtype)
-        return super().either(condition, first, second, dtype)
+        key = (id(first), id(second)), dtype
+        found = self._tables.get(key)
+        if found is None:
+            found = self._tables[key] = (first, second), np.array([second, first], dtype).T
+        rows: np.ndarray = found[1]
+        return list(rows.take(condition.view(np.int8), 1))  # in a third of the time of `where`
 
     def fma(self, x: Any, y: Any, z: Any) -> Any:
         total = x * y
         total += z
+        return total
+
+    def horner(self, x: Any, coefficients: Sequence[Any]) -> Any:
+        total = self.fma(coefficients[0], x, coefficients[1])
+        for coefficient in coefficients[2:]:
+            total *= x
+            total += coefficient
         return total
 
 

@@ -20,7 +20,6 @@ from functad.primitives.kernels.vector_math import (
     at_least,
     at_most,
     exp2_wide,
-    horner,
     log2_wide,
     polynomial,
     scaled,
@@ -208,7 +207,7 @@ def _log2(k: Any, strict: Any, m: Any, e: Any) -> InTwo:
     total, lost = sum_of(e + strict.value_at(_LOG2_WIDE, place, _F64), linear)
     total, more_lost = sum_of(total, quadratic)
     *higher, cubic = k.constants(_LOG2_CUBIC, _F64)
-    rest = k.fma(square * square, horner(k, r, higher), rest + ((lost + more_lost) + errors))
+    rest = k.fma(square * square, k.horner(r, higher), rest + ((lost + more_lost) + errors))
     return total, k.fma(r * square, cubic, rest)
 
 

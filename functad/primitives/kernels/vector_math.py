@@ -105,17 +105,9 @@ def polynomial(k: Any, x: Any, coefficients: Sequence[float]) -> Any:
     """
     constants = k.constants(coefficients, x.dtype)
     if len(constants) < machine_model.LONG_POLYNOMIAL:
-        return horner(k, x, constants)
+        return k.horner(x, constants)
     square = x * x
-    return k.fma(horner(k, square, constants[-2::-2][::-1]), x, horner(k, square, constants[::-2][::-1]))
-
-
-def horner(k: Any, x: Any, coefficients: Sequence[Any]) -> Any:
-    """As `polynomial`, where the coefficients may differ from one x to the next."""
-    total = coefficients[0]
-    for coefficient in coefficients[1:]:
-        total = k.fma(total, x, coefficient)
-    return total
+    return k.fma(k.horner(square, constants[-2::-2][::-1]), x, k.horner(square, constants[::-2][::-1]))
 
 
 def at_most(k: Any, x: Any, limit: float) -> Any:
@@ -325,7 +317,7 @@ def log_parts(k: Any, x: Any) -> tuple[Any, Any]:
     kind = _format(x)
     if k.has_parts:
         m, e = k.frexp(x)
-        large = m > float(np.sqrt(2))
+        large = m >= k.from_bits(k.constant(kind.root_half + (1 << kind.mantissa_bits), kind.signed), x.dtype)
         return k.where(large, m * 0.5, m) - 1, k.where(large, e + 1, e)
     tiny = x < kind.least_normal
     e, m = exponent_and_mantissa(k, k.where(tiny, x * 2.0**kind.mantissa_bits, x))
@@ -366,7 +358,7 @@ def exponent_and_mantissa(k: Any, x: Any) -> tuple[Any, Any]:
 def log_sum(k: Any, f: Any, e: Any, lost: Any = None) -> Any:
     """e ln(2) + ln(1 + f + lost), where lost is no larger than f's rounding, or than that of 1."""
     kind = _format(f)
-    low = e * kind.ln2_low
+    low = e * k.constant(kind.ln2_low, f.dtype)
     if lost is not None:
         low = low + lost * (1 - f + f * f)
     return k.fma(e, k.constant(kind.ln2_high, f.dtype), f + _log_tail(k, f, low))

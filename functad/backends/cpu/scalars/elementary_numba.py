@@ -21,7 +21,7 @@ from functad.backends.cpu.scalars.registry_numba import declare_function, implem
 from functad.backends.cpu.scalars.strict_builder import StrictBuilder
 from functad.dtypes import kind_of
 from functad.primitives.kernels import scalar_formulas
-from functad.primitives.kernels.plain_arithmetic import PLAIN
+from functad.primitives.kernels.plain_arithmetic import PLAIN, Arithmetic
 
 _NUMBA_TYPES = {
     np.dtype(np.bool_): types.boolean,
@@ -285,7 +285,7 @@ def _constant(value: Any, dtype: Any) -> ir.Constant:
 # --- the arithmetic of formulas ---------------------------------------------------------------------
 
 
-class IRArithmetic:
+class IRArithmetic(Arithmetic):
     """What `PlainArithmetic` does, by LLVM instructions."""
 
     prefers_libm = False

@@ -27,9 +27,8 @@ from functad.backends.cpu.scalars.elementary_numba import (
     llvm_type,
     to_numba,
 )
-from functad.backends.cuda.kernels import vectors
-from functad.backends.cuda.kernels.vectors import WIDTH
-from functad.backends.cuda.scalars import complex_functions
+from functad.backends.cuda.scalars import complex_functions, words
+from functad.backends.cuda.scalars.words import WIDTH
 from functad.dtypes import kind_of
 from functad.primitives.kernels.plain_arithmetic import PLAIN
 
@@ -121,7 +120,7 @@ def _of_formula(formula: Any, name: str) -> Intrinsic:
 
 
 def _load4() -> Intrinsic:
-    """`vectors.load4` as one instruction: the address must be that of a whole vector."""
+    """`words.load4` as one instruction: the address must be that of a whole vector."""
 
     def load4(array: Any, first: int) -> Any:
         raise NotImplementedError("load4 runs in CUDA kernels only")
@@ -146,7 +145,7 @@ def _load4() -> Intrinsic:
 
 
 def _store4() -> Intrinsic:
-    """`vectors.store4` as one instruction: the address must be that of a whole vector."""
+    """`words.store4` as one instruction: the address must be that of a whole vector."""
 
     def store4(array: Any, first: int, *values: Any) -> None:
         raise NotImplementedError("store4 runs in CUDA kernels only")
@@ -206,7 +205,7 @@ def _joined(builder: ir.IRBuilder, parts: Sequence[ir.Value]) -> ir.Value:
     return whole
 
 
-_OF_VECTORS: dict[Intrinsic, Callable[[], Intrinsic]] = {vectors.load4: _load4, vectors.store4: _store4}
+_OF_VECTORS: dict[Intrinsic, Callable[[], Intrinsic]] = {words.load4: _load4, words.store4: _store4}
 
 
 # --- arrays for users' functions ------------------------------------------------------------------------
