@@ -37,7 +37,9 @@ from functad.lowering.nests.nest import IndexLet, fresh
 from functad.lowering.nests.printing import Parameter, own_names_apart
 from functad.lowering.steps import GemmStep
 
-_OWN = frozenset(("thread", "lane", "row_here", "slot_here", "block", "step_here", "matrix_0", "matrix_1", "tile_here"))
+_OWN = frozenset(
+    ("thread", "lane", "row_here", "slot_here", "block", "step_here", "matrix_0", "matrix_1", "matrix_2", "tile_here")
+)
 _ROUND = WIDTH * np.dtype(np.float32).itemsize  # bytes that the longest load takes
 _OPERANDS = ("a", "b", "c")  # as the text of a product calls them
 _WORD = re.compile(r"[A-Za-z_]\w*")
