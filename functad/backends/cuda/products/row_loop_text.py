@@ -105,7 +105,7 @@ class _RowLoopText:
         self._place_slots()
         self.names: dict[Storage, Parameter] = {}
         self._name(vocabulary)
-        self.taken = set(_OWN)
+        self.taken = {*_OWN, *(item.step.name for item in _repeats_of(rows.items))}
         self.vocabulary = {*vocabulary, *_OWN}
 
     def _tile(self, step: GemmStep) -> ProductTile:
@@ -251,7 +251,7 @@ class _RowLoopText:
             else:
                 text = self._nest(item) if isinstance(item, RowNest) else self._product(item)
                 words, names = {*_WORD.findall(text)}, {name for name, _, _ in self.names.values()}
-                others = (self.vocabulary | self.taken | names) - (names & words) - _OWN
+                others = (self.vocabulary | self.taken | names) - (names & words) - {"lane"}  # which nests set
                 text, _ = own_names_apart(text, sorted(names & words), others)
                 self.taken |= set_in(text)
                 lines += text.rstrip("\n").split("\n")
@@ -351,6 +351,13 @@ class _Packing:
         if constant < 0 or constant >= lowest and any(constant % end for end in ends):
             raise NoRowsError
         return Affine(self._packed(constant) if constant >= lowest else constant, terms)
+
+
+def _repeats_of(items: Sequence[RowItem]) -> Iterator[RowRepeat]:
+    for item in items:
+        if isinstance(item, RowRepeat):
+            yield item
+            yield from _repeats_of(item.items)
 
 
 def _timed(items: Sequence[RowItem]) -> Iterator[tuple[int, int, RowNest | RowProduct]]:

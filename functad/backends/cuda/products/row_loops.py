@@ -157,7 +157,8 @@ class _Finding:
         self.choices: list[int] = []  # which of the ways to cut them is tried for each such nest
         self.chosen_for: dict[Storage, int] = {}  # what the nests write
         self.nests = self.tries = 0
-        self.wrong: set[int] = set()
+        self.wrong: set[int] = set()  # which choices did not fit to the nest looked at
+        self.blamed: set[int] = set()  # and to earlier ones
         here = touched_by([loop_step])
         self.private = {s for s, count in here.items() if s.kind == "arena" and touched.get(s) == count}
         if any(touched.get(s) != count for s, count in here.items() if s.kind == "pointer"):
@@ -236,7 +237,9 @@ class _Finding:
 
     def _choose_anew(self) -> None:
         """Another cut for the last nest of those that may be cut otherwise and did not fit to what followed."""
-        last = max(self.wrong, default=-1)
+        self.blamed |= self.wrong
+        last = max(self.blamed, default=-1)
+        self.blamed.discard(last)
         self.tries += 1
         if last < 0 or self.tries > machine_model.CUDA_ROW_TRIES:
             raise NoRowsError
