@@ -22,8 +22,10 @@ from functad.calls.jit import jit_p, set_runner
 from functad.config import config, extensions_of, jit_settings_of, own_optimisations
 from functad.device_arrays import (
     DeviceArray,
+    commit_results,
     common_device,
     held_by,
+    is_committed,
     memory_of,
     on_device,
     put,
@@ -115,6 +117,7 @@ class _OnDevices:
     def evaluate(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         key: list[Any] = [primitive]
         held: list[Any] = []
+        committed = False
         for a in args:
             if type(a) is not DeviceArray:
                 return self._evaluate_anew(primitive, args, params)[0]
@@ -122,6 +125,7 @@ class _OnDevices:
             if held and memory.device is not held[0].device:  # where that runs depends on who has put them there
                 return self._evaluate_anew(primitive, args, params)[0]
             held.append(memory)
+            committed = committed or memory.committed
             key += aval.dtype, aval.shape, aval.weak_type, memory.device
         if params:
             key.append(_Params(params).key)
@@ -139,7 +143,7 @@ class _OnDevices:
                 known[tuple(key)] = _runner_on(program, device), program.out_avals
             return result
         run, avals = found
-        results = [on_device(memory, aval) for memory, aval in zip(run(held), avals)]
+        results = [on_device(memory, aval) for memory, aval in zip(_committed(run(held), committed), avals)]
         return results if primitive.multiple_results else results[0]
 
     def _evaluate_anew(
@@ -173,12 +177,15 @@ class _OnDevices:
     def put(self, x: ArrayImpl, device: Device) -> ArrayImpl:
         if device is CPU:
             return class_for(x.aval)(value_of(x), x.weak_type)
-        return on_device(device.put(value_of(x)), x.aval)  # type: ignore[attr-defined]
+        moved = on_device(device.put(value_of(x)), x.aval)  # type: ignore[attr-defined]
+        memory_of(moved).committed = is_committed(x)
+        return moved
 
     def _on_host(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any], device: Device) -> list[Any]:
         """A function of Python's gets its operands from the device, and its results are put there."""
         given = [self.put(a, CPU) if isinstance(a, DeviceArray) else a for a in args]
-        return [put(r, device) for r in evaluate(primitive, given, params)]
+        results = [put(r, device) for r in evaluate(primitive, given, params)]
+        return commit_results(results) if any(map(is_committed, args)) else results
 
 
 class _Params:
@@ -208,7 +215,16 @@ def _program_of(primitive: Primitive, avals: tuple[Aval, ...], params: _Params) 
 def run_on(program: Program, args: Sequence[Any], device: Any) -> list[DeviceArray]:
     """The results of a Program on a device, of Arrays, ndarrays and numbers, wherever these lie."""
     results = _runner_on(program, device)([held_or_host(a) for a in args])
-    return [on_device(r, v) for r, v in zip(results, program.out_avals)]
+    found = _committed(results, any(map(is_committed, args)))
+    return [on_device(r, v) for r, v in zip(found, program.out_avals)]
+
+
+def _committed(results: Sequence[Any], committed: bool) -> Sequence[Any]:
+    """New memory, of which is noted whether it lies where it does on purpose: if an operand did."""
+    if not committed:
+        for memory in results:
+            memory.committed = False
+    return results
 
 
 def _runner_on(program: Program, device: Any) -> Any:

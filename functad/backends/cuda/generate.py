@@ -5,7 +5,6 @@ Knows how kernels are written as Python for `numba.cuda`; no compiler and no add
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -42,6 +41,7 @@ from functad.lowering.blocks import ControlPlan, Instruction
 from functad.lowering.fusion.small_products import without_small_products
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.cost import work_of
+from functad.lowering.nests.names import names_in
 from functad.lowering.nests.nest import literal_text
 from functad.lowering.nests.printing import comments, own_names_apart
 from functad.lowering.schedule import Schedule
@@ -66,7 +66,6 @@ NUMBA_NAMES = {
     "complex64", "complex128",
 }  # fmt: skip
 _OF_FILES = {"cuda", "THREADS"}
-_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(eq=False)
@@ -285,7 +284,7 @@ def _function_text(name: str, kernel: CudaKernel, step: PlainStep, schedule: Sch
 
 def _file(name: str, functions: dict[str, str], threads: int) -> str:
     text = "\n\n\n".join(functions.values())
-    names = set(_NAME.findall(text))
+    names = names_in(text)
     lines = [
         f'"""CUDA kernels of `{escaped(name)}`, written by functad. Shapes are fixed."""',
         "",
