@@ -87,3 +87,21 @@ for module in (functad, functad.api, functad.debug, functad.optim):
 
 def test_what_few_programs_use_is_imported_when_it_is_asked_for() -> None:
     assert run(SELDOM) == "[]\n"
+
+
+ON_THE_CPU = """
+import sys
+import numpy as np, functad, functad.numpy as jnp
+from functad import data, lax, nn, optim, random, train, views
+x = functad.device_put(np.ones(3, np.float32))
+functad.grad(lambda x: jnp.sin(x).sum())(x), functad.jit(lambda x: jnp.sin(x) @ x)(x)
+random.normal(random.key(0), (3,))
+assert functad.devices()[0] is x.device and repr(x)
+print([m for m in sys.modules if m.startswith(("functad.backends.cuda", "numba.cuda", "numba_cuda", "cuda"))])
+"""
+
+
+def test_nothing_of_cuda_is_imported_unless_it_is_asked_for() -> None:
+    """But what packages of CUDA put into each process of Python themselves."""
+    before = run(ON_THE_CPU.splitlines()[1] + "\n" + ON_THE_CPU.splitlines()[-1])
+    assert run(ON_THE_CPU) == before

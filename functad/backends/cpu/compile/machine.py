@@ -36,8 +36,10 @@ from functad.backends.cpu.products import routines_numba as routines_numba
 from functad.backends.cpu.scalars import elementary_numba as elementary_numba
 from functad.backends.cpu.scalars import integers_numba as integers_numba
 from functad.backends.cpu.scalars import interrupts_numba as interrupts_numba
+from functad.backends.cpu.scalars import lines_numba as lines_numba
 from functad.backends.cpu.scalars import rare_branches
 from functad.backends.cpu.scalars import running_numba as running_numba
+from functad.backends.cpu.scalars import sorts_numba as sorts_numba
 from functad.backends.cpu.scalars import special_numba as special_numba
 from functad.backends.cpu.scalars import squares_numba as squares_numba
 from functad.errors import CompilationError
