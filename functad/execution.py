@@ -44,10 +44,12 @@ from functad.system.once import imported, once
 from functad.tracing import eval_program, outside_traces
 
 
-def optimized(program: Program) -> Program:
-    """The simplified Program, the same object each time."""
+def optimized(program: Program, backend: str | None = None) -> Program:
+    """The Program simplified for a backend, the configured one by default, the same object each time."""
     program = without_keys(program)
-    return memoised(program, ("optimized", *own_optimisations()), lambda: _pipeline().simplify(program))
+    on_device = (backend or config.default_backend) == "cuda"
+    passes = "simplify_for_device" if on_device else "simplify"
+    return memoised(program, (passes, *own_optimisations()), lambda: getattr(_pipeline(), passes)(program))
 
 
 @cache
@@ -84,7 +86,7 @@ def _compiled(program: Program, backend: str, donated: tuple[bool, ...]) -> Exec
 
         def optimized_anew(program: Program) -> Program:
             said.begin()
-            return optimized(program)
+            return optimized(program, backend)
 
         made = compile_program(program, backend, donated, optimized_anew)
     if config.log_compiles:
@@ -97,7 +99,7 @@ def lowered(program: Program, donated: tuple[bool, ...] = (), backend: str | Non
     """The Program as kernels of a backend, the configured one by default, not compiled."""
     chosen = backend or config.default_backend
     key = ("lowered", chosen, donated, *_compiled_by(config), *own_optimisations())
-    return memoised(program, key, lambda: lower_program(optimized(program), chosen, donated))
+    return memoised(program, key, lambda: lower_program(optimized(program, chosen), chosen, donated))
 
 
 def run(program: Program, args: Sequence[np.ndarray], backend: str | None = None) -> list[np.ndarray]:

@@ -37,6 +37,7 @@ class PlainArithmetic(Arithmetic):
     """What a formula may do besides operators, done by NumPy. `IRArithmetic` does the same with LLVM instructions."""
 
     prefers_libm = False  # whether the C library's functions of float64 are quicker than formulas with tables
+    has_parts = False  # whether the machine has instructions for `ldexp`, `frexp` and `log_at_ends`
 
     def __init__(self, strict: bool = False) -> None:
         self.strict = strict
@@ -115,6 +116,27 @@ class PlainArithmetic(Arithmetic):
         if not self.strict and np.asarray(x).dtype == np.float32:
             return np.float32(1) * (_double(x) * _double(y) + _double(z)).astype(np.float32)
         return x * y + z
+
+    def value_at(self, table: Sequence[float], index: Any, dtype: Any) -> Any:
+        """The number of a constant table of 2^k at the place that the lowest bits of the index give.
+
+        The index is as wide as the numbers.
+        """
+        return _scalar(np.array(table, dtype)[np.asarray(index) & np.uint32(len(table) - 1)])
+
+    def ldexp(self, x: Any, n: Any) -> Any:
+        """2^⌊n⌋ x, rounded once; n is of the same dtype."""
+        return _scalar(np.ldexp(x, np.floor(n).astype(np.int32)))
+
+    def frexp(self, x: Any) -> tuple[Any, Any]:
+        """m and a whole number e, a float, with x = 2^e m and 1 ≤ m < 2, for all x > 0; any others elsewhere."""
+        mantissa, exponent = np.frexp(x)
+        return mantissa + mantissa, _scalar(np.asarray(exponent - 1, x.dtype))
+
+    def log_at_ends(self, result: Any, x: Any) -> Any:
+        """The result, but −∞ where x is 0, NaN below, and x itself where that is ∞ or NaN."""
+        below = self.where(x == 0, self.constant(-np.inf, x.dtype), self.constant(np.nan, x.dtype))
+        return self.where(x < np.inf, self.where(x > 0, result, below), x)
 
     def row_of(self, table: Sequence[Sequence[float]], index: Any) -> list[Any]:
         """The numbers in one row of a constant table of float64."""
