@@ -2,6 +2,7 @@
 
 Knows what is timed, and in which order; `gpu_session.sh` brings a bare machine to it. Kernels are compiled first, by
 one process for each core, into the cache; then all is timed in one. What there is no time or no package for is named.
+`--first` times what tells most, and kernels that were never timed; `--rest` all that is not among the results so far.
 `--tiny` runs all of it in Numba's simulator, at sizes that mean nothing.
 """
 
@@ -47,9 +48,9 @@ class Measurement(NamedTuple):
 class Session:
     """What was found, and until when there is time."""
 
-    def __init__(self, end: float) -> None:
+    def __init__(self, end: float, known: dict[str, Any]) -> None:
         self.end = end
-        self.results: dict[str, Any] = {}
+        self.results = known
         self.left_out: list[str] = []
 
     def run(self, what: Measurement) -> None:
@@ -73,6 +74,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("folder", type=Path, help="where the results go")
     parser.add_argument("--seconds", type=float, default=300.0, help="after which nothing new is begun")
     parser.add_argument("--threads", type=int, help="threads of a block, in place of the usual number; operators only")
+    parser.add_argument("--first", action="store_true", help="only what tells most")
+    parser.add_argument("--rest", action="store_true", help="only what is not among the results in the folder")
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)), help="that compile at a time")
     parser.add_argument("--prepare", help=argparse.SUPPRESS)  # "K/N": compile the K-th of N shares, and time nothing
@@ -85,10 +88,11 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     if not options.tiny:
         _prepare_together(options, start)
-    session = Session(start + options.seconds)
+    session = Session(start + options.seconds, _known(options))
     for what in plan(options):
         session.run(what)
-    _write(session, options)
+        _write(session, options)  # what there is so far, should something hang
+    _draw(session, options)
     return 0
 
 
@@ -96,7 +100,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def plan(options: Any) -> list[Measurement]:
-    """All that is timed, the most telling first."""
+    """All that is timed, the most telling first, once."""
     device = functad.devices("cuda")[0]
     sides, names = ((2, 3), ("sum", "matmul")) if options.tiny else (SIDES, tuple(OPERATORS))
     if options.threads:
@@ -106,19 +110,34 @@ def plan(options: Any) -> list[Measurement]:
     large = [c for c in cases if c.side >= FIRST_SIDE]
     small = [c for c in cases if c.side < FIRST_SIDE]
     steps = list(_steps(options.tiny))
-    return [
+    leading = [step for step in steps if step.name.partition(",")[0] in gpu_steps.FIRST]
+    first = [
         Measurement("overhead of a call", lambda: _overhead(options.tiny, device)),
-        *(step for step in steps if _is_first(step)),
+        *(step for step in leading if step.name.endswith(", functad")),
+        *_operators([c for c in large if c.name in gpu_operators.FIRST], device),
+        *(step for step in leading if step.name.endswith((", jax", ", torch, graph"))),
+    ]
+    rest = [
+        *leading,
         *_operators(large, device),
-        *(step for step in steps if not _is_first(step)),
+        *steps,
         *([] if options.tiny else _others(device)),
         *_operators(small, device),
     ]
+    found = {what.name: what for what in (*first, *([] if options.first else rest))}
+    known = _known(options)
+    return [what for name, what in found.items() if name not in known]
 
 
-def _is_first(step: Measurement) -> bool:
-    """Whether a step comes before the operators."""
-    return step.name.partition(",")[0] in gpu_steps.FIRST
+def _known(options: Any) -> dict[str, Any]:
+    """The results to which the rest is added."""
+    file = options.folder / f"{_name(options)}.json"
+    known: dict[str, Any] = json.loads(file.read_text("utf-8"))["results"] if options.rest and file.exists() else {}
+    return known
+
+
+def _name(options: Any) -> str:
+    return f"threads-{options.threads}" if options.threads else "gpu"
 
 
 def _operators(cases: Sequence[gpu_operators.Case], device: Any) -> Iterator[Measurement]:
@@ -170,6 +189,7 @@ def _prepare_together(options: Any, start: float) -> None:
     seconds = options.seconds / 3
     command = [sys.executable, "-m", "benchmarks.gpu", str(options.folder), "--seconds", str(seconds)]
     command += ["--threads", str(options.threads)] if options.threads else []
+    command += [f"--{which}" for which in ("first", "rest") if getattr(options, which)]
     count = options.processes
     processes = [
         subprocess.Popen([*command, "--prepare", f"{k}/{count}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -201,7 +221,7 @@ def _prepare(what: Sequence[Measurement], share: int, shares: int, end: float) -
 
 def _write(session: Session, options: Any) -> None:
     options.folder.mkdir(parents=True, exist_ok=True)
-    name, device = f"threads-{options.threads}" if options.threads else "gpu", functad.devices("cuda")[0]
+    device = functad.devices("cuda")[0]
     found = {
         "date": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
         "gpu": device.device_kind,
@@ -214,12 +234,16 @@ def _write(session: Session, options: Any) -> None:
         "left out": session.left_out,
     }
     text = json.dumps(found, indent=1, ensure_ascii=False)
-    (options.folder / f"{name}.json").write_text(text.replace("NaN", "null"), encoding="utf-8")
+    (options.folder / f"{_name(options)}.json").write_text(text.replace("NaN", "null"), encoding="utf-8")
+
+
+def _draw(session: Session, options: Any) -> None:
+    device = functad.devices("cuda")[0]
     gpu_operators.draw(session.results, options.folder)
     gpu_operators.draw_threads(options.folder)
     steps = [(k, r["µs"], 0.0) for k, r in session.results.items() if k.startswith("W")]
     if steps:
-        Bars(f"steps on {device.device_kind}", "µs", steps).save(options.folder / f"{name}-steps.svg")
+        Bars(f"steps on {device.device_kind}", "µs", steps).save(options.folder / f"{_name(options)}-steps.svg")
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from functad.views.charts import Chart, Panel
 
 DIRECTIONS = {"forward": "forward", "both": "forward and backward"}
 FIRST_SIDE = 4096  # of matrices of 64 MiB, which no cache holds
+FIRST = ("sum", "max", "transpose", "broadcast")  # whose kernels were written anew since they were timed
 SWEPT_SIDE = 2048  # of the matrices at which numbers of threads are compared
 _COLUMNS = 5  # of panels in a picture
 

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Checks functad on a GPU, and measures it, in one command: sh benchmarks/gpu_session.sh [WHEELS] [RESULTS]
 #
-# Within FUNCTAD_SECONDS (480) in all, of which checks take FUNCTAD_CHECKS (35) % at most. If there is a folder WHEELS, packages come from
+# Within FUNCTAD_SECONDS (480) in all: at most 40 % for what tells most, FUNCTAD_CHECKS (35) % for checks, and what is
+# left for all other benchmarks. If there is a folder WHEELS, packages come from
 # it and from nowhere else; if not, they are those of the Python that PYTHON names. What is missing is named, and done
 # without where that can be. RESULTS takes JSON and SVG files. With FUNCTAD_TINY=1 all of it runs in Numba's simulator,
 # at tiny sizes.
@@ -31,7 +32,7 @@ else
         python=$environment/bin/python
         install() { "$python" -m pip install -q --no-index --find-links "$wheels" "$@" >/dev/null 2>"$results/pip.txt"; }
         install "numba-cuda[cu13]" "numpy<2.5" || install "numba-cuda[cu12]" "numpy<2.5"
-        for package in numpy llvmlite numba pytest torch "jax[cuda13]" "jax[cuda12]"; do
+        for package in "cuda-toolkit[nvcc]" numpy llvmlite numba pytest torch "jax[cuda13]" "jax[cuda12]"; do
             install "$package"
         done
     fi
@@ -53,6 +54,13 @@ export JAX_COMPILATION_CACHE_DIR="$FUNCTAD_CACHE_DIR/jax"
 "$python" -c "import numba, functad" || { echo "functad cannot be imported: see above"; exit 1; }
 
 "$python" -m functad doctor | tee "$results/doctor.txt"
+
+benchmark() {
+    [ "$(left)" -gt 5 ] || { echo "no time for benchmarks"; return; }
+    timeout "$(left)" "$python" -m benchmarks.gpu "$results" "$@" $small
+}
+echo "benchmarks that tell most, $(left) s left"
+benchmark --first --seconds $((seconds * 2 / 5))
 echo "correctness, $(left) s left"
 checks=
 [ -z "$tiny" ] || checks="products functions special_values dtypes long_rows"
@@ -61,12 +69,8 @@ timeout $((seconds * share / 100 + 10)) "$python" tests/backends/cuda/cuda_in_pa
     --seconds $((seconds * share / 100)) $checks >"$results/checks.txt" 2>&1
 grep -v "^ok " "$results/checks.txt" | cut -c1-400
 
-benchmark() {
-    [ "$(left)" -gt 5 ] || { echo "no time for benchmarks"; return; }
-    timeout "$(left)" "$python" -m benchmarks.gpu "$results" "$@" $small
-}
-echo "benchmarks, $(left) s left"
-benchmark --seconds $(($(left) * 4 / 5))
+echo "all other benchmarks, $(left) s left"
+benchmark --rest --seconds $(($(left) * 4 / 5))
 for threads in 32 64 128 256 512 1024; do
     [ "$(left)" -gt 15 ] || { echo "no time for $threads threads a block and more"; break; }
     [ -z "$tiny" ] || [ "$threads" = 32 ] || break

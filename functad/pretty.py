@@ -407,8 +407,8 @@ def spatial_letters(rank: int) -> str:
 
 def _is_redundant(eqn: Eqn, name: str) -> bool:
     """What the equation says anyway: the shape of a broadcast, the dtype of a product, steps of 1, `linear=False`."""
-    if eqn.primitive.name == "dot_general" and name == "preferred_element_type":
-        return bool(eqn.params[name] == eqn.outvars[0].aval.dtype)
+    if eqn.primitive.name == "dot_general" and name in ("precision", "preferred_element_type"):
+        return bool(eqn.params[name] == (None if name == "precision" else eqn.outvars[0].aval.dtype))
     if eqn.primitive.name == "conv_general_dilated":
         if name == "preferred_element_type":
             return eqn.params[name] is None

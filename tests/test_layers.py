@@ -113,11 +113,33 @@ def test_imports_only_go_down(path):
         assert layer_of(imported) <= own, f"{module} (layer {own}) imports {imported} (layer {layer_of(imported)})"
 
 
+# The rooms of the backend for GPUs, lowest first; the files beside them stand above all.
+CUDA = "functad.backends.cuda"
+CUDA_ROOMS = ["scalars", "runtime", "compile", "kernels", "products"]
+
+
+def cuda_room_of(module: str) -> int:
+    room, _, file = module.removeprefix(f"{CUDA}.").partition(".")
+    return CUDA_ROOMS.index(room) if file or room in CUDA_ROOMS else len(CUDA_ROOMS)
+
+
+CUDA_FILES = sorted((PACKAGE / "backends" / "cuda").rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", CUDA_FILES, ids=module_name)
+def test_imports_only_go_down_the_rooms_of_the_backend_for_gpus(path):
+    module = module_name(path)
+    for imported in imports_of(path):
+        if imported.startswith(f"{CUDA}."):
+            assert cuda_room_of(imported) <= cuda_room_of(module), f"{module} imports {imported}: {CUDA_ROOMS}"
+
+
 def test_the_walker_sees_an_import_that_goes_up(tmp_path):
     bad = tmp_path / "bad.py"
     bad.write_text("from functad.api import grad\nfrom functad import numpy as jnp\n")
     assert imports_of(bad) == {"functad.api", "functad.numpy"}
     assert layer_of("functad.api") > layer_of("functad.ir")
+    assert cuda_room_of(f"{CUDA}.generate") > cuda_room_of(f"{CUDA}.products.kernels") > cuda_room_of(f"{CUDA}.kernels")
 
 
 @pytest.mark.parametrize("path", FILES, ids=module_name)

@@ -58,8 +58,11 @@ def test_products_name_the_dtype_only_where_it_is_not_that_of_the_result():
     x = np.ones((2, 2), np.float32)
     assert "preferred_element_type" not in text(lambda x: x @ x, x)
     assert "preferred_element_type=None" in text(
-        lambda x: lax.dot_general_p.bind(x, x, dimension_numbers=numbers, preferred_element_type=None), x
+        lambda x: lax.dot_general_p.bind(x, x, dimension_numbers=numbers, precision=None, preferred_element_type=None),
+        x,
     )
+    assert "precision" not in text(lambda x: x @ x, x)
+    assert "precision=high" in text(lambda x: lax.dot(x, x, precision="high"), x)
 
 
 def test_names_are_kept_from_stage_to_stage():

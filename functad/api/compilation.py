@@ -37,7 +37,7 @@ from functad.backends import check_backend
 from functad.calls.common import closed
 from functad.calls.jit import jit_p, of_moderate_depth
 from functad.config import Config, config, exceptional
-from functad.device_arrays import DeviceArray, common_device, default_device, put
+from functad.device_arrays import DeviceArray, commit_results, common_device, default_device, put
 from functad.errors import ArgumentError, NestingError, WideningWarning
 from functad.execution import executable
 from functad.ir import Aval
@@ -257,6 +257,8 @@ class JitFunction(Generic[P, R]):
             if backend is not None:
                 params["backend"] = backend
             outs = bind(jit_p, *program.consts, *values, **params)
+        if where.given and place is not None and outermost:
+            commit_results(outs)
         result = tree_unflatten(entry.out_tree, outs)
         return result if self._shardings is None else self._shardings.laid_out(result)
 

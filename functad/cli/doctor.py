@@ -301,14 +301,20 @@ def _cuda_packages() -> Findings:
     """What is installed to make machine code for GPUs, and to multiply matrices there."""
     compiler = _cuda_compiler()
     yield "compiler", compiler.compilers()
+    path, each_time = compiler.assembler(), "the driver assembles kernels whenever they are loaded"
     try:
-        compiler.ptx(_nothing, (("array", "float32"),), (8, 0))
+        text = compiler.ptx(_nothing, (("array", "float32"),), _TRIED)
         yield "libNVVM", "works"
+        if path and compiler.assembled(text, _TRIED) is None:
+            path = f"{path}, which is older than the compiler: {each_time}"
     except FunctadError as problem:
         yield Problem(str(problem))
-    yield "assembler", compiler.assembler() or "none: the driver assembles kernels whenever they are loaded"
+    yield "assembler", path or f"none: {each_time}"
     path = compiler.found_library("libcublas.so*")
     yield "cuBLAS", path or "none: matrix products are functad's own kernels"
+
+
+_TRIED = (8, 0)  # a GPU's compute capability, for which all compilers make code
 
 
 def _nothing(x: Any) -> None:

@@ -553,7 +553,7 @@ def _shape(text: str) -> tuple[int, ...]:
 def _unsaid(primitive: Primitive, params: dict[str, Any], written: Sequence[Aval]) -> dict[str, Any]:
     """The parameters that printing leaves out."""
     if primitive.name == "dot_general" and written:
-        return {"preferred_element_type": written[0].dtype}
+        return {"precision": None, "preferred_element_type": written[0].dtype}
     if primitive.name == "conv_general_dilated":
         once = (1,) * len(params.get("window_strides", ()))
         counts = {"feature_group_count": 1, "batch_group_count": 1, "preferred_element_type": None}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from functad.absent import absent
 from functad.api.implicit import custom_linear_solve, custom_root
 from functad.api.meshes import with_sharding_constraint
-from functad.lax.accuracy import AccuracyMode, DotAlgorithm, DotAlgorithmPreset, Tolerance
+from functad.lax.accuracy import AccuracyMode, Tolerance
 from functad.lax.associative import associative_scan
 from functad.lax.bit_generators import RandomAlgorithm, rng_bit_generator, rng_uniform
 from functad.lax.branches import cond, switch
@@ -120,8 +120,6 @@ from functad.lax.patches import (
 )
 from functad.lax.products import (
     ConvGeneralDilatedDimensionNumbers,
-    Precision,
-    PrecisionLike,
     batch_matmul,
     conv,
     conv_general_dilated,
@@ -238,6 +236,7 @@ from functad.primitives.dimension_numbers import (
     GatherScatterMode,
     ScatterDimensionNumbers,
 )
+from functad.primitives.product_precision import DotAlgorithm, DotAlgorithmPreset, Precision, PrecisionLike
 from functad.primitives.window_geometry import (
     padtype_to_pads,
 )

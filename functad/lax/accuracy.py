@@ -1,4 +1,4 @@
-"""How exact functions and products should be, where hardware has a choice: accepted here, and of no effect.
+"""How exact functions should be, where hardware has a choice: accepted here, and of no effect.
 
 Knows names alone.
 """
@@ -6,7 +6,6 @@ Knows names alone.
 from __future__ import annotations
 
 import enum
-from typing import Any
 
 from functad.records import NamedTuple
 
@@ -34,43 +33,3 @@ class Tolerance(NamedTuple):
     atol: float = 0.0
     rtol: float = 0.0
     ulps: int = 0
-
-
-class DotAlgorithm(NamedTuple):
-    """The types that a product may round to; here it is computed in those of its operands and its result.
-
-    >>> import functad.numpy as jnp, numpy as np
-    >>> exact = DotAlgorithm(np.float32, np.float32, np.float32)
-    >>> jnp.dot(jnp.ones(3), jnp.ones(3), precision=exact)
-    Array(3., dtype=float32)
-    """
-
-    lhs_precision_type: Any
-    rhs_precision_type: Any
-    accumulation_type: Any
-    lhs_component_count: int = 1
-    rhs_component_count: int = 1
-    num_primitive_operations: int = 1
-    allow_imprecise_accumulation: bool = False
-
-
-class DotAlgorithmPreset(enum.Enum):
-    """Such algorithms by name.
-
-    >>> import functad.numpy as jnp
-    >>> jnp.dot(jnp.ones(3), jnp.ones(3), precision=DotAlgorithmPreset.TF32_TF32_F32)
-    Array(3., dtype=float32)
-    """
-
-    DEFAULT = enum.auto()
-    F16_F16_F16 = enum.auto()
-    F16_F16_F32 = enum.auto()
-    BF16_BF16_BF16 = enum.auto()
-    BF16_BF16_F32 = enum.auto()
-    BF16_BF16_F32_X3 = enum.auto()
-    BF16_BF16_F32_X6 = enum.auto()
-    BF16_BF16_F32_X9 = enum.auto()
-    TF32_TF32_F32 = enum.auto()
-    TF32_TF32_F32_X3 = enum.auto()
-    F32_F32_F32 = enum.auto()
-    F64_F64_F64 = enum.auto()

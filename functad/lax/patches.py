@@ -91,7 +91,7 @@ def conv_general_dilated_local(
         rhs: the kernels, by default (out features, features · window elements, *spatial of the result), the second
             axis in the order of `conv_general_dilated_patches`.
         window_strides, padding, filter_shape, lhs_dilation, rhs_dilation, dimension_numbers: as there.
-        precision: has no effect.
+        precision: as in `dot_general`.
 
     Returns:
         An array in the layout of the output.
@@ -106,7 +106,7 @@ def conv_general_dilated_local(
     patches = _patches(transpose(x, layout.lhs_spec), filter_shape, window_strides, padding, lhs_dilation, rhs_dilation)
     kernels = transpose(kernels, layout.rhs_spec)
     spatial = tuple(range(2, aval_of(x).ndim))
-    out = dot_general(patches, kernels, (((1,), (1,)), (spatial, spatial)))
+    out = dot_general(patches, kernels, (((1,), (1,)), (spatial, spatial)), precision)
     return transpose(out, _inverse([*layout.out_spec[2:], *layout.out_spec[:2]]))  # its spatial axes come first
 
 

@@ -1,7 +1,7 @@
 """Products of arrays and convolutions, under JAX's names.
 
-Knows the primitives and how operands are taken; `precision` is accepted and has no effect, as all is exact, but where
-`functad.default_matmul_precision` says otherwise for GPUs.
+Knows the primitives and how operands are taken. `precision` says how exactly cuBLAS multiplies matrices of float32 on
+GPUs, where `functad.default_matmul_precision` does not say it for all; everything else, convolutions too, is exact.
 
 Shapes:
     Leading axes of matrices are those of a stack; other axes are counted in the function's words.
@@ -14,7 +14,6 @@ Raises:
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,24 +27,9 @@ from functad.lax.operands import integers_of, run, same_dtype
 from functad.primitives import structure
 from functad.primitives.contraction import dot_general_p
 from functad.primitives.convolution import ConvDimensionNumbers, conv_dimension_numbers, conv_general_dilated_p
+from functad.primitives.product_precision import precision_word
 from functad.primitives.window_geometry import dilated, padtype_to_pads
 
-
-class Precision(enum.Enum):
-    """How exact a product should be on hardware that has a choice; on a CPU it makes no difference.
-
-    >>> import functad.numpy as jnp
-    >>> from functad import lax
-    >>> jnp.dot(jnp.ones(3), jnp.ones(3), precision=lax.Precision.HIGHEST)
-    Array(3., dtype=float32)
-    """
-
-    DEFAULT = 0
-    HIGH = 1
-    HIGHEST = 2
-
-
-PrecisionLike = None | str | Precision | tuple[str, str] | tuple[Precision, Precision]
 ConvGeneralDilatedDimensionNumbers = None | ConvDimensionNumbers | tuple[str, str, str]
 
 
@@ -61,7 +45,8 @@ def dot_general(
         lhs, rhs: arrays of one dtype.
         dimension_numbers: `((lhs contracting, rhs contracting), (lhs batch, rhs batch))`, each a sequence of axes;
             contracting axes are summed over, batch axes paired.
-        precision: has no effect.
+        precision: how exactly cuBLAS may multiply single precision on a GPU: a `Precision`, a word, or one for each
+            operand; by default as `functad.default_matmul_precision` says.
         preferred_element_type: the dtype of the result, in which it is computed; by default that of the operands.
 
     Returns:
@@ -80,6 +65,7 @@ def dot_general(
         x,
         y,
         dimension_numbers=(contract, batch),
+        precision=precision_word(precision),
         preferred_element_type=_dtype(preferred_element_type) or x.dtype,
     )
 
@@ -97,7 +83,7 @@ def dot(
     Args:
         lhs, rhs: arrays of one dtype with one or two axes, or as `dimension_numbers` says.
         dimension_numbers: as in `dot_general`.
-        precision: has no effect.
+        precision: as in `dot_general`.
         preferred_element_type: the dtype of the result, in which it is computed.
 
     >>> import numpy as np
@@ -121,7 +107,7 @@ def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Array:
 
     Args:
         lhs, rhs: arrays `(*batch, m, k)` and `(*batch, k, n)` of one dtype.
-        precision: has no effect.
+        precision: as in `dot_general`.
 
     >>> import numpy as np
     >>> batch_matmul(np.ones((2, 3, 4), np.float32), np.ones((2, 4, 5), np.float32)).shape
@@ -135,7 +121,7 @@ def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Array:
             f"{aval_of(x).shape} and {aval_of(y).shape}"
         )
     batch = tuple(range(ranks[0] - 2))
-    return dot_general(x, y, (((ranks[0] - 1,), (ranks[0] - 2,)), (batch, batch)))
+    return dot_general(x, y, (((ranks[0] - 1,), (ranks[0] - 2,)), (batch, batch)), precision)
 
 
 def _axes(axes: Any, x: Any) -> tuple[int, ...]:
@@ -179,7 +165,7 @@ def conv_general_dilated(
         dimension_numbers: the layouts, such as ("NHWC", "HWIO", "NHWC"); or ConvDimensionNumbers.
         feature_group_count: in how many groups the features are convolved separately.
         batch_group_count: in how many groups the batch is, each with its own part of the out features.
-        precision: has no effect.
+        precision: has no effect: convolutions are exact to their dtype.
         preferred_element_type: the dtype of the result, in which it is computed.
 
     >>> import numpy as np
@@ -313,7 +299,7 @@ def conv_transpose(
         rhs_dilation: the distance at which elements of the kernel are put.
         dimension_numbers: the layouts, as in `conv_general_dilated`.
         transpose_kernel: flip the kernel and exchange its features, which makes this the transpose of a convolution.
-        precision: has no effect.
+        precision: has no effect: convolutions are exact to their dtype.
         preferred_element_type: the dtype of the result, in which it is computed.
         use_consistent_padding: pairs in `padding` are that of the convolution whose gradient this is.
 

@@ -13,7 +13,8 @@ Raises:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from functad import numpy as jnp
@@ -66,7 +67,7 @@ def ragged_dot(
         lhs: (m, k).
         rhs: (g, k, n), a matrix for each group.
         group_sizes: (g,) integers: how many rows each group has.
-        precision: has no effect.
+        precision: as in `dot_general`.
         preferred_element_type: the dtype of the result, in which it is computed.
         group_offset, out_sharding: accepted for JAX's sake; only None.
 
@@ -107,7 +108,7 @@ def ragged_dot_general(
         group_sizes: integers (g,), or one such vector for each index of the axes of lhs that are paired, or of its
             kind and before the divided one.
         ragged_dot_dimension_numbers: which axes are what.
-        precision: has no effect.
+        precision: as in `dot_general`.
         preferred_element_type: the dtype of the result, in which it is computed.
         group_offset, out_sharding: accepted for JAX's sake; only None.
 
@@ -125,13 +126,14 @@ def ragged_dot_general(
     numbers, (ragged,), of_groups = ragged_dot_dimension_numbers
     (contracting, _), (batch, _) = numbers
     masks = _masks(x, sizes, ragged, numbers)
+    multiply = partial(dot_general, precision=precision, preferred_element_type=preferred_element_type)
     if ragged in batch:
-        return dot_general(jnp.where(masks.any(0), x, 0), y, numbers, None, preferred_element_type)
+        return multiply(jnp.where(masks.any(0), x, 0), y, numbers)
     if ragged in contracting:
-        return _sums(x, y, masks, numbers, preferred_element_type)
+        return _sums(multiply, x, y, masks, numbers)
     if len(of_groups) != 1:
         raise ArgumentError(f"lax.ragged_dot: rhs needs one axis of groups, but rhs_group_dimensions={of_groups}")
-    return _rows(x, y, masks, numbers, of_groups[0], preferred_element_type)
+    return _rows(multiply, x, y, masks, numbers, of_groups[0])
 
 
 def _masks(x: Any, sizes: Any, ragged: int, numbers: Any) -> Any:
@@ -151,7 +153,7 @@ def _masks(x: Any, sizes: Any, ragged: int, numbers: Any) -> Any:
     return (starts <= at) & (at < ends)
 
 
-def _rows(x: Any, y: Any, masks: Any, numbers: Any, group_axis: int, dtype: Any) -> Array:
+def _rows(multiply: Callable[..., Any], x: Any, y: Any, masks: Any, numbers: Any, group_axis: int) -> Array:
     (contracting, of_y), (batch, batch_of_y) = numbers
     without = [[d - (d > group_axis) for d in axes] for axes in (of_y, batch_of_y)]
     inner = ((contracting, without[0]), (batch, without[1]))
@@ -162,16 +164,16 @@ def _rows(x: Any, y: Any, masks: Any, numbers: Any, group_axis: int, dtype: Any)
 
     def step(total: Any, group: Any) -> Any:
         part, mask = group
-        product = jnp.asarray(dot_general(x, part, inner, None, dtype))
+        product = jnp.asarray(multiply(x, part, inner))
         mask = mask.reshape(mask.shape + (1,) * (product.ndim - mask.ndim))
         return jnp.where(mask, product, total), None
 
     parts = jnp.moveaxis(y, group_axis, 0)
-    first = dot_general(x, jnp.zeros_like(parts[0]), inner, None, dtype)
+    first = multiply(x, jnp.zeros_like(parts[0]), inner)
     return jnp.asarray(scan(step, jnp.zeros_like(first), (parts, masks))[0])
 
 
-def _sums(x: Any, y: Any, masks: Any, numbers: Any, dtype: Any) -> Array:
+def _sums(multiply: Callable[..., Any], x: Any, y: Any, masks: Any, numbers: Any) -> Array:
     (contracting, of_y), (batch, batch_of_y) = numbers
     pairs = dict(zip((*contracting, *batch), (*of_y, *batch_of_y)))
     rank = aval_of(x).ndim
@@ -183,7 +185,7 @@ def _sums(x: Any, y: Any, masks: Any, numbers: Any, dtype: Any) -> Array:
 
     def step(_: Any, group: Any) -> Any:
         of_x, of_y = group
-        return None, dot_general(jnp.where(of_x, x, 0), jnp.where(of_y, y, 0), numbers, None, dtype)
+        return None, multiply(jnp.where(of_x, x, 0), jnp.where(of_y, y, 0), numbers)
 
     return jnp.asarray(scan(step, None, (masks, mask_of_y))[1])
 

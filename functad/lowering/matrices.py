@@ -60,6 +60,7 @@ def write_product(values: Values, product: Product, eqns: list[Eqn]) -> None:
             ldc=n,
             alpha=product.alpha,
             beta=product.start_factor,
+            precision=product.precision,
             a_offset=a_at.offset,
             b_offset=b_at.offset,
             batch=batch,

@@ -69,7 +69,10 @@ class KernelStep:
 
 @dataclass(eq=False)
 class GemmStep:
-    """`c = beta · c + alpha · a · b` for row-major matrices in buffers, `batch` times."""
+    """`c = beta · c + alpha · a · b` for row-major matrices in buffers, `batch` times.
+
+    precision: JAX's word for how exact it is to be, where a library has a choice; None: as the target does by default.
+    """
 
     name: str
     a: Buffer
@@ -92,6 +95,7 @@ class GemmStep:
     a_batch: int = 0
     b_batch: int = 0
     c_batch: int = 0
+    precision: str | None = None
     eqns: list[Eqn] = field(default_factory=list)
 
     def __str__(self) -> str:

@@ -29,6 +29,7 @@ from functad.records import NamedTuple
 
 PlaceColumns = Callable[[Any], int]
 HasRoutine = Callable[[str, Any], bool]
+HasSort = Callable[[Any], bool]
 
 
 def no_places(dtype: Any) -> int:
@@ -46,11 +47,17 @@ def no_routine(name: str, dtype: Any) -> bool:
     return False
 
 
+def no_sort(dtype: Any) -> bool:
+    """The answer of machines whose kernels cannot call NumPy's sort, or shall not."""
+    return False
+
+
 class Machine(NamedTuple):
     """What rules may count on.
 
     threads: how many there will be, as a hint. place_columns: what `Target.place_columns` answers.
-    has_routine: whether kernels can call a routine of LAPACK for a dtype.
+    has_routine: whether kernels can call a routine of LAPACK for a dtype. has_sort: whether they can call NumPy's sort
+        of a dtype, and NumPy sorts it by vectors.
     on_device: whether kernels run on a device with memory of its own: they can call no matrix product, convolutions
         and sorts are steps of their own, and what Python computes is copied to the host and back.
     atomic: which updates, by kind and dtype, several threads may do at one place at a time.
@@ -59,6 +66,7 @@ class Machine(NamedTuple):
     threads: int = 1
     place_columns: PlaceColumns = no_places
     has_routine: HasRoutine = no_routine
+    has_sort: HasSort = no_sort
     on_device: bool = False
     atomic: AtomicUpdates = no_atomics
 
@@ -178,6 +186,12 @@ class Target:
         if not self._writer.machine.has_routine(routine, dtype):
             return None
         return new_buffer(f"{routine}_{np.dtype(dtype).name}", (1,), np.dtype(np.int64), "blas")
+
+    def numpy_sort(self, dtype: Any) -> Buffer | None:
+        """The handle of NumPy's sort of a dtype; None if kernels cannot call it, or NumPy does not sort by vectors."""
+        if not self._writer.machine.has_sort(dtype):
+            return None
+        return new_buffer(f"sort_{np.dtype(dtype).name}", (1,), np.dtype(np.int64), "blas")
 
     def place_columns(self, dtype: Any) -> int:
         """How many columns products of places have on the target machine; 0 if there are none."""

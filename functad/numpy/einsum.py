@@ -25,7 +25,7 @@ __all__ = ["einsum", "einsum_path"]
 def _product(lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any, preferred_element_type: Any) -> Array:
     """What `lax.dot_general` does."""
     contract, batch = dimension_numbers
-    return linear.dot_general(lhs, rhs, contract, batch, preferred_element_type)
+    return linear.dot_general(lhs, rhs, contract, batch, preferred_element_type, precision)
 
 
 def einsum(

@@ -35,6 +35,7 @@ from functad.numpy.promotion import (
 from functad.primitives import contraction, structure
 from functad.primitives import elementwise as el
 from functad.primitives.common import reshape as reshape_to
+from functad.primitives.product_precision import precision_word
 
 __all__ = [
     "cross",
@@ -64,11 +65,12 @@ def dot_general(
     contract: tuple[Sequence[int], Sequence[int]],
     batch: tuple[Sequence[int], Sequence[int]] = ((), ()),
     preferred_element_type: Any = None,
+    precision: Any = None,
 ) -> Array:
     """Contract operands of one dtype; the result has batch axes, then the rest of lhs, then that of rhs."""
     numbers = (tuple(map(tuple, contract)), tuple(map(tuple, batch)))
     wanted = canonical_dtype(preferred_element_type) or lhs.dtype
-    return contraction.dot_general(lhs, rhs, numbers, preferred_element_type=wanted)
+    return contraction.dot_general(lhs, rhs, numbers, wanted, precision_word(precision))
 
 
 def _operands(name: str, a: Any, b: Any) -> tuple[Any, Any]:
@@ -82,7 +84,7 @@ def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any
     Args:
         a: array of shape (..., n, k) or (k,).
         b: array of shape (..., k, m) or (k,).
-        precision: accepted for JAX's sake.
+        precision: as in `functad.lax.dot_general`.
         preferred_element_type: the dtype of the result.
 
     >>> import functad.numpy as jnp
@@ -98,13 +100,13 @@ def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any
             f"the {'second to last' if y.ndim > 1 else 'only'} axis of the second {y.shape[-2 if y.ndim > 1 else 0]}"
         )
     if x.ndim <= 2 and y.ndim <= 2:
-        return dot_general(x, y, ((x.ndim - 1,), (0,)), preferred_element_type=preferred_element_type)
+        return dot_general(x, y, ((x.ndim - 1,), (0,)), ((), ()), preferred_element_type, precision)
     if y.ndim == 1 or (y.ndim == 2 and x.ndim > 2):
-        return dot_general(x, y, ((x.ndim - 1,), (0,)), preferred_element_type=preferred_element_type)
-    return _stacked_matmul(x, y, preferred_element_type)
+        return dot_general(x, y, ((x.ndim - 1,), (0,)), ((), ()), preferred_element_type, precision)
+    return _stacked_matmul(x, y, preferred_element_type, precision)
 
 
-def _stacked_matmul(x: Any, y: Any, preferred_element_type: Any) -> Any:
+def _stacked_matmul(x: Any, y: Any, preferred_element_type: Any, precision: Any) -> Any:
     x_row, y_column = x.ndim == 1, y.ndim == 1
     x = structure.expand_dims(x, (0,)) if x_row else x
     y = structure.expand_dims(y, (1,)) if y_column else y
@@ -113,7 +115,7 @@ def _stacked_matmul(x: Any, y: Any, preferred_element_type: Any) -> Any:
     y = broadcast_operand(y, stack + y.shape[-2:])
     rank = len(stack)
     axes = tuple(range(rank))
-    result = dot_general(x, y, ((rank + 1,), (rank,)), (axes, axes), preferred_element_type)
+    result = dot_general(x, y, ((rank + 1,), (rank,)), (axes, axes), preferred_element_type, precision)
     dropped = ((rank,) if x_row else ()) + ((rank + 1,) if y_column else ())
     return structure.squeeze(result, dropped)
 
@@ -134,7 +136,7 @@ def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = 
             f"dot: shapes {x.shape} and {y.shape} do not fit: axis {x.ndim - 1} of the first has size {x.shape[-1]}, "
             f"axis {contracted} of the second {y.shape[contracted]}"
         )
-    return dot_general(x, y, ((x.ndim - 1,), (contracted,)), preferred_element_type=preferred_element_type)
+    return dot_general(x, y, ((x.ndim - 1,), (contracted,)), ((), ()), preferred_element_type, precision)
 
 
 def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Array:
@@ -146,7 +148,8 @@ def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any =
     """
     x, y = _operands("vdot", a, b)
     x = el.conj(x) if kind_of(x.dtype) == "c" else x
-    return dot(manipulation.ravel(x), manipulation.ravel(y), preferred_element_type=preferred_element_type)
+    options = {"precision": precision, "preferred_element_type": preferred_element_type}
+    return dot(manipulation.ravel(x), manipulation.ravel(y), **options)
 
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None, preferred_element_type: Any = None) -> Array:
@@ -162,6 +165,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None, prefer
     product = matmul(
         structure.expand_dims(x, (x.ndim - 1,)),
         structure.expand_dims(y, (y.ndim,)),
+        precision=precision,
         preferred_element_type=preferred_element_type,
     )
     return structure.squeeze(product, (product.ndim - 2, product.ndim - 1))
@@ -202,7 +206,7 @@ def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any 
     x, y = _operands("inner", a, b)
     if not x.ndim or not y.ndim:
         return arithmetic.multiply(x, y)
-    return tensordot(x, y, ((-1,), (-1,)), preferred_element_type=preferred_element_type)
+    return tensordot(x, y, ((-1,), (-1,)), precision=precision, preferred_element_type=preferred_element_type)
 
 
 def outer(a: Any, b: Any, out: None = None) -> Array:
@@ -247,7 +251,7 @@ def tensordot(
             f"tensordot: axes {pairs[0]} of an array of shape {x.shape} have the sizes {sizes[0]}, but "
             f"axes {pairs[1]} of one of shape {y.shape} have {sizes[1]}"
         )
-    return dot_general(x, y, pairs, preferred_element_type=preferred_element_type)
+    return dot_general(x, y, pairs, ((), ()), preferred_element_type, precision)
 
 
 def kron(a: Any, b: Any) -> Array:

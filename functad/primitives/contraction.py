@@ -38,21 +38,29 @@ def dot_general(
     rhs: Any,
     dimension_numbers: Any,
     preferred_element_type: np.dtype | None = None,
+    precision: str | None = None,
 ) -> Any:
     """Sum of products over the contracting axes, for each index of the batch axes.
 
-    The result's axes are the batch axes, then the remaining ones of lhs, then those of rhs.
+    The result's axes are the batch axes, then the remaining ones of lhs, then those of rhs. precision: JAX's word for
+    how exact it is to be where hardware has a choice.
     """
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
     numbers = (tuple(lhs_contract), tuple(rhs_contract)), (tuple(lhs_batch), tuple(rhs_batch))
-    return bind(dot_general_p, lhs, rhs, dimension_numbers=numbers, preferred_element_type=preferred_element_type)
+    params = {"precision": precision, "preferred_element_type": preferred_element_type}
+    return bind(dot_general_p, lhs, rhs, dimension_numbers=numbers, **params)
 
 
 # --- shape rule -----------------------------------------------------------------------------------------
 
 
 def _dot_general_aval(
-    lhs: Aval, rhs: Aval, *, dimension_numbers: DotDimensionNumbers, preferred_element_type: np.dtype | None
+    lhs: Aval,
+    rhs: Aval,
+    *,
+    dimension_numbers: DotDimensionNumbers,
+    precision: str | None,
+    preferred_element_type: np.dtype | None,
 ) -> Aval:
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
     types = f"lhs of type {lhs.str_short()} and rhs of type {rhs.str_short()}"
@@ -106,6 +114,7 @@ def _dot_general_impl(
     rhs: np.ndarray,
     *,
     dimension_numbers: DotDimensionNumbers,
+    precision: str | None,
     preferred_element_type: np.dtype | None,
 ) -> np.ndarray:
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
@@ -166,19 +175,21 @@ def _dot_general_transpose(
     rhs: Any,
     *,
     dimension_numbers: DotDimensionNumbers,
+    precision: str | None,
     preferred_element_type: np.dtype | None,
 ) -> list[Any]:
     check_bilinear("dot_general", lhs, rhs)
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
     batch_count = len(lhs_batch)
     lhs_free_count = lhs.ndim - len(lhs_contract) - batch_count
+    more: dict[str, Any] = {"precision": precision, "keep_dtype": preferred_element_type is not None}
     if is_linear(lhs):
         kept = tuple(range(batch_count + lhs_free_count, aval_of(ct).ndim))
         axes = (lhs_batch, lhs_contract, rhs_batch, rhs_contract)
-        return [_cotangent(ct, lhs, rhs, kept, *axes, keep_dtype=preferred_element_type is not None), None]
+        return [_cotangent(ct, lhs, rhs, kept, *axes, **more), None]
     kept = tuple(range(batch_count, batch_count + lhs_free_count))
     axes = (rhs_batch, rhs_contract, lhs_batch, lhs_contract)
-    return [None, _cotangent(ct, rhs, lhs, kept, *axes, keep_dtype=preferred_element_type is not None)]
+    return [None, _cotangent(ct, rhs, lhs, kept, *axes, **more)]
 
 
 def _cotangent(
@@ -191,6 +202,7 @@ def _cotangent(
     other_batch: Dims,
     other_contract: Dims,
     *,
+    precision: str | None,
     keep_dtype: bool,
 ) -> Any:
     """The cotangent of operand x: ct contracted with the free axes of the other operand."""
@@ -204,6 +216,7 @@ def _cotangent(
         convert_element_type(other, ct.dtype),
         numbers,
         preferred_element_type=x.dtype if keep_dtype else None,
+        precision=precision,
     )
     return transpose(product, [order.index(i) for i in range(x.ndim)])
 
@@ -217,6 +230,7 @@ def _dot_general_batch(
     dims: Sequence[int | None],
     *,
     dimension_numbers: DotDimensionNumbers,
+    precision: str | None,
     preferred_element_type: np.dtype | None,
 ) -> tuple[Any, int]:
     (lhs, rhs), (d_lhs, d_rhs) = args, dims
@@ -236,7 +250,7 @@ def _dot_general_batch(
         free = _others(rhs.ndim, rhs_contract, rhs_batch)
         position = len(rhs_batch) + lhs_free_count + free.index(d_rhs)
     numbers = (lhs_contract, rhs_contract), (lhs_batch, rhs_batch)
-    return dot_general(lhs, rhs, numbers, preferred_element_type), position
+    return dot_general(lhs, rhs, numbers, preferred_element_type, precision), position
 
 
 def _shifted(axes: Dims, dim: int) -> Dims:
@@ -247,7 +261,8 @@ def _shifted(axes: Dims, dim: int) -> Dims:
 
 
 def _example(lhs: np.ndarray, rhs: np.ndarray, contract: Any, batch: Any = ((), ()), **more: Any) -> Example:
-    params = {"dimension_numbers": (contract, batch), "preferred_element_type": more.pop("preferred", None)}
+    params = {"precision": more.pop("precision", None), "preferred_element_type": more.pop("preferred", None)}
+    params |= {"dimension_numbers": (contract, batch)}
     return Example(args=(lhs, rhs), params=params, **more)
 
 
@@ -269,6 +284,7 @@ def _dot_general_examples() -> list[Example]:
         _example(normal(2, 0), normal(0, 3, seed=1), ((1,), (0,))),
         _example(normal(0, 2), normal(2, 3, seed=1), ((1,), (0,))),
         _example(normal(2, 4), y, ((1,), (0,)), preferred=np.dtype(np.float32)),
+        _example(normal(2, 4), y, ((1,), (0,)), precision="high"),
         _example(normal(2, 4).astype(half), y.astype(half), ((1,), (0,)), preferred=np.dtype(np.float32)),
         _example(integers(2, 3), integers(3, 2, seed=1), ((1,), (0,)), differentiable=False),
         _example(integers(2, 3) > 4, integers(3, 2, seed=1) > 4, ((1,), (0,)), differentiable=False),

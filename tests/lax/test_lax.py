@@ -198,8 +198,62 @@ def test_conj_of_a_real_number_is_complex():
     _check(lax.conj(np.float32([1, np.inf])), np.array([1, np.inf], np.complex64))
 
 
-def test_precision_is_accepted():
-    _check(lax.dot(X, X.T, precision=lax.Precision.HIGHEST), X @ X.T)
+PRECISIONS = [
+    (None, None), ("high", "high"), ("bfloat16", "bfloat16"), (lax.Precision.HIGHEST, "highest"),
+    (lax.Precision.DEFAULT, "default"), ((lax.Precision.HIGH, "high"), "high"), (("high", "highest"), "highest"),
+    (lax.DotAlgorithmPreset.TF32_TF32_F32, "TF32_TF32_F32"), (lax.DotAlgorithmPreset.DEFAULT, "default"),
+    (lax.DotAlgorithm(np.float32, np.float32, np.float32), "highest"),
+    (lax.DotAlgorithm("bfloat16", "bfloat16", np.float32), "BF16_BF16_F32"),
+    (lax.DotAlgorithm("bfloat16", "bfloat16", np.float32, 1, 1, 3), "highest"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "word"), PRECISIONS, ids=str)
+def test_precision_is_a_parameter_of_products_and_makes_no_difference_here(given, word):
+    _check(lax.dot(X, X.T, precision=given), X @ X.T)
+    assert precisions_of(lambda x: lax.dot(x, x.T, precision=given), X) == {word}
+
+
+def precisions_of(fun, *args):
+    equations = functad.jit(fun).lower(*args).optimized.eqns
+    return {eqn.params["precision"] for eqn in equations if eqn.primitive is lax.dot_general_p}
+
+
+PRODUCTS = {
+    "dot_general": lambda x, y: lax.dot_general(x, y, (((1,), (0,)), ((), ())), "high"),
+    "batch_matmul": lambda x, y: lax.batch_matmul(x[None], y[None], "high"),
+    "ragged_dot": lambda x, y: lax.ragged_dot(x, y[None], np.int32([40]), precision="high"),
+    "matmul": lambda x, y: jnp.matmul(x, y, precision="high"),
+    "stacked matmul": lambda x, y: jnp.matmul(x[None], y[None], precision="high"),
+    "dot": lambda x, y: jnp.dot(x, y, precision="high"),
+    "vdot": lambda x, y: jnp.vdot(x, y, precision="high"),
+    "inner": lambda x, y: jnp.inner(x, y, precision="high"),
+    "vecdot": lambda x, y: jnp.vecdot(x, y, precision="high"),
+    "tensordot": lambda x, y: jnp.tensordot(x, y, 1, precision="high"),
+    "einsum": lambda x, y: jnp.einsum("ij,jk->ik", x, y, precision="high"),
+    "multi_dot": lambda x, y: jnp.linalg.multi_dot([x, y, x], precision="high"),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_keep_their_precision_through_transforms(name):
+    x = np.full((40, 40), 0.5, np.float32)
+
+    def loss(x, y):
+        return (PRODUCTS[name](x, y) ** 2).sum()
+
+    for fun, args in (
+        (PRODUCTS[name], (x, x)),
+        (functad.grad(loss, (0, 1)), (x, x)),
+        (functad.vmap(functad.value_and_grad(loss), (0, None)), (x[None], x)),
+    ):
+        text = str(functad.make_jaxpr(fun)(*args))
+        assert text.count("dot_general[") == text.count("precision=high") > 0, text
+
+
+def test_a_precision_that_there_is_not_raises():
+    with pytest.raises(ArgumentError, match="precision must be None.*'higher'"):
+        jnp.matmul(X, X.T, precision="higher")
 
 
 def test_every_public_function_has_an_example():

@@ -18,7 +18,7 @@ import functad  # noqa: E402
 import functad.numpy as functad_numpy  # noqa: E402
 from functad import lax as functad_lax  # noqa: E402
 
-# Parameters that concern devices, XLA's precision modes, or hints; functad has none of them.
+# Parameters that concern devices, or hints, which functad has none of, and precision, which is JAX's objects there.
 JAX_ONLY = {
     "out_sharding",
     "sharding",

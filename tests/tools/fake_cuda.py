@@ -19,6 +19,8 @@ MISSING, OUT_OF_MEMORY, INVALID = 100, 2, 1
 class FakeCuda:
     """The library of a machine with some GPUs.
 
+    lost: the number of the error that every call gives once a kernel has gone wrong.
+
     calls: the names of what was called, in order. launches: of each start of a kernel its entry, grid, block, shared
     bytes and the words of its arguments.
     """
@@ -30,6 +32,7 @@ class FakeCuda:
         self.replays: list[int] = []
         self.pinned: set[int] = set()  # addresses of the host
         self.code_of: dict[str, int] = {}
+        self.lost = 0
         self.context: int | None = None
         self._handles: dict[int, tuple[str, Any]] = {}
         self._memory: dict[int, Any] = {}
@@ -52,6 +55,8 @@ class FakeCuda:
             self.calls.append(name)
             if name in self.code_of:
                 return self.code_of.pop(name)
+            if self.lost and name in _WITH_CONTEXT:
+                return self.lost
             if name in _WITH_CONTEXT:
                 assert self.context is not None, f"{name} without a context"
             return act(*[a.value if isinstance(a, (ctypes.c_void_p, ctypes.c_uint)) else a for a in arguments]) or 0

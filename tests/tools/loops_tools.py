@@ -31,6 +31,7 @@ from functad.lowering.schedule import make_schedule
 from functad.lowering.steps import NestStep
 from functad.lowering.target import Machine
 from functad.lowering_rules import Loops, Scattered
+from functad.system import numpy_sort
 from functad.tracing import bind, trace_to_program
 
 CASTS = set("b1 i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 c64 c128".split())
@@ -50,12 +51,14 @@ def check_loops(
     tolerance: float = 0.0,
     expected: Sequence[np.ndarray] | None = None,
     compiled: bool = False,
+    sorts: bool = False,
 ) -> None:
     """Assert that a primitive's `Loops` rule gives what its `impl` gives.
 
     tolerance: largest difference over the largest magnitude; 0 demands equal bits (NaN is NaN).
     expected: what to compare with instead of the results of `impl`.
     compiled: run the kernels as machine code instead, which is fast but finds nothing but wrong results.
+    sorts: whether kernels can call NumPy's sorts.
     """
     arrays = [np.ascontiguousarray(a).reshape(np.shape(a)) for a in args]
     if expected is None:
@@ -64,7 +67,7 @@ def check_loops(
         expected = results if primitive.multiple_results else [results]
     rule = primitive.lower
     for share in [False, True] if isinstance(rule, Scattered) or rule.in_place else [False]:
-        recorded = record(primitive, arrays, params, share=share)
+        recorded = record(primitive, arrays, params, share=share, sorts=sorts)
         run = Compiled(recorded).run if compiled else partial(run_plain, recorded)
         for pieces in (1, 3, MOST_PIECES):
             values = recorded.values(arrays)
@@ -151,11 +154,12 @@ PLACE_COLUMNS = {"float32": 32, "float64": 16}
 class Recorded:
     """A target that keeps what a rule asks of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, sorts: bool = False) -> None:
         self.ins: list[Buffer] = []
         self.outs: list[Buffer] = []
         self.scratches: list[Buffer] = []
         self.handles: dict[tuple[np.dtype, bool], Buffer] = {}
+        self.sorts: dict[np.dtype, Buffer] | None = {} if sorts else None
         self.instructions: list[Kernel | Gemm | Copy | Fill] = []
         self.threads_hint = 2
         self.on_device = False
@@ -188,6 +192,12 @@ class Recorded:
     def blas(self, dtype: Any, places: bool = False) -> Buffer:
         return self.handles.setdefault((np.dtype(dtype), places), Buffer((), dtype, "blas"))
 
+    def numpy_sort(self, dtype: Any) -> Buffer | None:
+        dtype = np.dtype(dtype)
+        if self.sorts is None or dtype.kind not in "iuf" or dtype.itemsize not in (4, 8):
+            return None
+        return self.sorts.setdefault(dtype, Buffer((1,), np.int64, f"sort_{dtype}"))
+
     def place_columns(self, dtype: Any) -> int:
         return PLACE_COLUMNS.get(np.dtype(dtype).name, 0)
 
@@ -218,6 +228,7 @@ class Recorded:
     def values(self, args: Sequence[np.ndarray]) -> dict[Buffer, np.ndarray]:
         """Memory for all buffers, flat; that of the operands holds their values, the rest is unset."""
         arrays = {b: np.empty(b.size, b.dtype) for b in (*self.outs, *self.scratches)}
+        arrays.update({b: numpy_sort.handle(dtype) for dtype, b in (self.sorts or {}).items()})
         arrays.update({b: np.array(a).reshape(-1) for b, a in zip(self.ins, args, strict=True)})
         return arrays
 
@@ -226,9 +237,16 @@ class Recorded:
 
 
 def record(
-    primitive: Primitive, args: Sequence[np.ndarray], params: dict[str, Any], *, share: bool = False
+    primitive: Primitive,
+    args: Sequence[np.ndarray],
+    params: dict[str, Any],
+    *,
+    share: bool = False,
+    sorts: bool = False,
 ) -> Recorded:
     """Call a primitive's `Loops` rule; with `share`, results lie in the operands that its `in_place` names.
+
+    sorts: whether kernels can call NumPy's sorts.
 
     A rule that becomes nests is lowered; with `share`, as if its first operand were not needed again.
     """
@@ -237,7 +255,7 @@ def record(
         return record_nests(primitive, args, params, share=share)
     assert isinstance(rule, Loops)
     avals = primitive.abstract_eval(*[Aval(a.shape, a.dtype) for a in args], **params)
-    target = Recorded()
+    target = Recorded(sorts)
     target.ins = [Buffer(a.shape, a.dtype, f"operand{i}") for i, a in enumerate(args)]
     out_avals = avals if primitive.multiple_results else [avals]
     target.outs = [Buffer(a.shape, a.dtype, f"result{i}") for i, a in enumerate(out_avals)]

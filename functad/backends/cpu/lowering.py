@@ -29,6 +29,7 @@ from functad.lowering.memory.arena import MemoryPlan, plan_memory
 from functad.lowering.schedule import Schedule, make_schedule
 from functad.lowering.target import Machine
 from functad.records import NamedTuple
+from functad.system.numpy_sort import is_fast
 from functad.system.once import imported
 
 
@@ -49,7 +50,7 @@ class CpuLowering(ShownKernels):
     def __init__(self, program: Program, donated: Sequence[bool] = (), names: Mapping[Var, str] | None = None) -> None:
         self.fused: bool = config.fuse_multiply_add
         self.program = eliminate_dead_code(program)  # what is not used has no place to be written to
-        machine = Machine(place_columns=place_columns, has_routine=has_routine)
+        machine = Machine(place_columns=place_columns, has_routine=has_routine, has_sort=is_fast)
         self.schedule: Schedule = make_schedule(self.program, donated, machine, names)
         self.schedule.steps = with_plain_weights(self.schedule.steps)
         if config.check_programs:

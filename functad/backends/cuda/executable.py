@@ -172,7 +172,7 @@ class PlacedExecutable:
             for n, shape, dtype in self._results:  # what DeviceMemory(...) does, without the call
                 memory = _new(DeviceMemory)
                 memory.device, memory.block, memory.shape, memory.dtype = device, blocks[n], shape, dtype
-                memory.kept = None
+                memory.kept, memory.committed = None, True
                 results.append(memory)
         for k in self._repeated:  # each has memory of its own
             results[k] = results[k].copy()

@@ -5,7 +5,6 @@ Knows how kernels are written as Python for `numba.cuda`; no compiler and no add
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,29 +15,33 @@ from functad.backends.cpu.kernels.emit_loop import emit_loop
 from functad.backends.cpu.kernels.small_loops import cost_of_steps, step_cost, touched_by
 from functad.backends.cpu.scalars.user_functions import array_view
 from functad.backends.cuda.kernels.carried import emit_parted
-from functad.backends.cuda.kernels.convolution import (
+from functad.backends.cuda.kernels.emit import TICKETS, CudaKernel, emit, emit_rows
+from functad.backends.cuda.kernels.finishing import finished
+from functad.backends.cuda.kernels.owned_rows import emit_owned_rows
+from functad.backends.cuda.kernels.rows import joined_rows
+from functad.backends.cuda.kernels.segments import emit_segments
+from functad.backends.cuda.kernels.sorting import emit_sort
+from functad.backends.cuda.kernels.text_kernels import emit_text
+from functad.backends.cuda.kernels.transposes import emit_tiled
+from functad.backends.cuda.products.convolution import (
     JoinedConvolution,
     emit_convolution,
     in_parts,
     joined_convolutions,
 )
-from functad.backends.cuda.kernels.emit import TICKETS, CudaKernel, emit, emit_rows
-from functad.backends.cuda.kernels.finishing import finished
-from functad.backends.cuda.kernels.owned_rows import emit_owned_rows
-from functad.backends.cuda.kernels.points import joined_points
-from functad.backends.cuda.kernels.rows import joined_rows
-from functad.backends.cuda.kernels.sorting import emit_sort
-from functad.backends.cuda.kernels.text_kernels import emit_text
-from functad.backends.cuda.kernels.transposes import emit_tiled
-from functad.backends.cuda.products.cublas import takes
 from functad.backends.cuda.products.epilogues import JoinedProduct, joined_products
 from functad.backends.cuda.products.kernels import emit_product, sizes_of
+from functad.backends.cuda.products.points import joined_points
+from functad.backends.cuda.products.row_loop_text import emit_row_loop
+from functad.backends.cuda.products.row_loops import row_loop
 from functad.backends.cuda.products.tiles import taken_by_library, tile_for
+from functad.backends.cuda.runtime.cublas import takes
 from functad.backends.cuda.scalars.registry import INTRINSICS
 from functad.lowering.blocks import ControlPlan, Instruction
 from functad.lowering.fusion.small_products import without_small_products
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.cost import work_of
+from functad.lowering.nests.names import names_in
 from functad.lowering.nests.nest import literal_text
 from functad.lowering.nests.printing import comments, own_names_apart
 from functad.lowering.schedule import Schedule
@@ -48,6 +51,7 @@ from functad.lowering.steps import (
     ConvolutionStep,
     GemmStep,
     KernelStep,
+    LoopStep,
     NestStep,
     PlainStep,
     SortStep,
@@ -62,7 +66,6 @@ NUMBA_NAMES = {
     "complex64", "complex128",
 }  # fmt: skip
 _OF_FILES = {"cuda", "THREADS"}
-_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(eq=False)
@@ -132,6 +135,8 @@ class _CudaWriter:
         if step.nest.owned_rows is not None:
             work = work_of(step.nest)
             return [self._call_of(emit_owned_rows(step.nest, self.threads), step, work.flops, work.bytes)]
+        if step.nest.segments is not None:
+            return self._segments(step)
         work, parted = work_of(step.nest), emit_parted(step.nest, step.name, self.threads)
         if parted is None:
             kernel = emit_tiled(step.nest, self.threads) or emit(step.nest, self.threads)
@@ -143,6 +148,16 @@ class _CudaWriter:
             self._call_of(cleared, first, 0.0, nbytes),
             self._call_of(carried, step, work.flops, work.bytes),
         ]
+
+    def _segments(self, step: NestStep) -> list[Instruction]:
+        """The calls of updates that have been sorted: sums of parts where many go to one place, and the updates."""
+        work = work_of(step.nest)
+        *sums, (name, updates) = emit_segments(step.nest, step.name, self.threads)
+        calls = [
+            self._call_of(kernel, replace(step, name=summed), 0.0, float(kernel.parameters[-1][1].nbytes))
+            for summed, kernel in sums
+        ]
+        return [*calls, self._call_of(updates, replace(step, name=name), work.flops, work.bytes)]
 
     def _sort(self, step: SortStep) -> list[Instruction]:
         """The calls of a sort: one for its tiles, and one for each merge."""
@@ -198,7 +213,20 @@ class _CudaWriter:
                 flops, nbytes, _ = cost_of_steps([small])
                 one = KernelStep(step.name, body, found.parameters, 1, flops, nbytes, False, (), step.eqns)
                 return self._instruction(one)
+        if isinstance(step, LoopStep) and (rows := self._row_loop(step)):
+            return rows
         return ControlPlan(step, [self._instructions(part) for part in step.parts])
+
+    def _row_loop(self, step: LoopStep) -> Instruction | None:
+        """A loop as one kernel, if blocks of threads have rows of their own."""
+        found = row_loop(step, self._touched)
+        kernel = emit_row_loop(found, self.threads, {*INTRINSICS, *NUMBA_NAMES, *_OF_FILES}) if found else None
+        if kernel is None:
+            return None
+        flops = found.flops if found else 0.0
+        nbytes = float(sum(buffer.nbytes for _, buffer, _ in kernel.parameters))
+        one = KernelStep(step.name, kernel.body, kernel.parameters, 1, flops, nbytes, False, (), step.eqns)
+        return self._call_of(kernel, one, flops, nbytes)
 
     @cached_property
     def _touched(self) -> Mapping[Storage, int]:
@@ -256,7 +284,7 @@ def _function_text(name: str, kernel: CudaKernel, step: PlainStep, schedule: Sch
 
 def _file(name: str, functions: dict[str, str], threads: int) -> str:
     text = "\n\n\n".join(functions.values())
-    names = set(_NAME.findall(text))
+    names = names_in(text)
     lines = [
         f'"""CUDA kernels of `{escaped(name)}`, written by functad. Shapes are fixed."""',
         "",

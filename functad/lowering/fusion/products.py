@@ -34,6 +34,7 @@ class Product:
     alpha: float = 1.0
     start: Atom | None = None
     start_factor: float = 0.0
+    precision: str | None = None
 
     def operands(self) -> list[Var]:
         atoms = (self.lhs, self.rhs, self.start)
@@ -62,6 +63,7 @@ class _ProductFinder:
             if eqn.primitive is dot_general_p and _is_blas(eqn):
                 lhs, rhs = eqn.invars
                 product = Product([i], lhs, rhs, eqn.params["dimension_numbers"], eqn.outvars[0])
+                product.precision = eqn.params["precision"]
                 self._take_in(product)
                 self.taken.update(product.members)
                 self.found[product.members[-1]] = product

@@ -11,10 +11,10 @@ import numpy as np
 class Storage:
     """A piece of memory: an input, an output, a constant, or a part of the arena.
 
-    kind: "input", "output", "const", "arena", "blas" (the address of a matrix product or of LAPACK), "token" (by
-        which a kernel learns that it shall stop), "tickets" (by which blocks of a device learn that they are the last),
-        "pointer" (the program moves it over other memory), "stack" (grows while the program runs), or "same"
-        (that of another storage, `origin`).
+    kind: "input", "output", "const", "arena", "blas" (the address of a matrix product, of LAPACK, of a sort),
+        "token" (by which a kernel learns that it shall stop), "tickets" (by which blocks of a device learn that they
+        are the last), "pointer" (the program moves it over other memory), "stack" (grows while the program runs), or
+        "same" (that of another storage, `origin`).
     number: which input, output or constant it is.
     whole, start: of a part of other memory in the arena, that memory, and how many bytes behind its start it begins.
     """

@@ -6,7 +6,6 @@ Knows nests as data; no target. Updates of one element are put to it in their or
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 
@@ -16,6 +15,7 @@ from functad import machine_model
 from functad.dtypes import is_narrow_float, kind_of
 from functad.lowering.memory.buffers import Buffer, new_buffer
 from functad.lowering.nests.affine import Affine, Symbol, data, delinear, linear, loop
+from functad.lowering.nests.names import names_in
 from functad.lowering.nests.nest import (
     PRE,
     IndexLet,
@@ -36,8 +36,6 @@ from functad.lowering.nests.nest import (
 from functad.lowering.nests.split import cut
 from functad.primitives.loops.text import cast, combined
 from functad.records import NamedTuple
-
-_WORD = re.compile(r"[A-Za-z_]\w*")
 
 AtomicUpdates = Callable[[str, np.dtype], bool]
 """Which updates, by kind and dtype, several threads may do at one place at a time."""
@@ -176,14 +174,13 @@ def owned_updates(nest: Nest, atomic: AtomicUpdates) -> Nest | None:
     if found is None or not found.is_whole:
         return None
     kind, dtype = found.update.kind, found.update.buffer.dtype
-    in_any_order = kind == "add" and kind_of(dtype) in "iufc" or kind in ("max", "min") and kind_of(dtype) in "iuf"
     row_bytes = found.length * dtype.itemsize
     blocks = -(-found.end * row_bytes // machine_model.CUDA_OWNED_BYTES)
     fits = row_bytes <= machine_model.CUDA_OWNED_BYTES and blocks * found.count <= machine_model.CUDA_OWNED_LOOKS
-    if not in_any_order or is_narrow_float(dtype) or not fits:
+    if not may_be_parted(kind, dtype) or not fits:
         return None
     which, at, step = found.numbered()
-    wanted = {*_WORD.findall(found.update.value)}
+    wanted = names_in(found.update.value)
     statements = [*found.keys, *(s for s in needed_for(nest.statements, wanted) if s not in found.keys)]
     return replace(
         nest,
@@ -231,6 +228,15 @@ def sorted_updates(nest: Nest, atomic: AtomicUpdates) -> SortedUpdates | None:
     return SortedUpdates(numbers, rows, segments, sums)
 
 
+def may_be_parted(kind: str, dtype: np.dtype) -> bool:
+    """Whether parts of the updates of an element may be put together first: their order matters for rounding alone."""
+    return _is_gathered(kind, dtype) and not is_narrow_float(dtype)
+
+
+def _is_gathered(kind: str, dtype: np.dtype) -> bool:
+    return kind == "add" and kind_of(dtype) in "iufc" or kind in ("max", "min") and kind_of(dtype) in "iuf"
+
+
 def needed_for(statements: Sequence[Statement], wanted: Set[str]) -> list[Statement]:
     """The statements that values depend on."""
     found: list[Statement] = []
@@ -254,9 +260,7 @@ def _symbols_of(s: Statement) -> set[Symbol]:
 
 def _parts(nest: Nest, update: Update, row: int) -> int:
     """Into how many parts the updates fall, each with a copy of the result."""
-    kind, dtype = update.kind, update.buffer.dtype
-    in_any_order = kind == "add" and kind_of(dtype) in "iufc" or kind in ("max", "min") and kind_of(dtype) in "iuf"
-    if not in_any_order:
+    if not _is_gathered(update.kind, update.buffer.dtype):
         return 1
     work = nest.points // row * max(row, machine_model.FLOATS_OF_VECTOR)
     most: int = work // (machine_model.UPDATES_OF_PART * update.buffer.size)

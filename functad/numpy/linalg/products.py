@@ -46,7 +46,7 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
                 f"linalg.multi_dot: array {i} has shape {factor.shape}; all are matrices, the first and last perhaps "
                 "vectors"
             )
-    return _product(factors, _best_splits(factors), 0, len(factors) - 1)
+    return _product(factors, _best_splits(factors), 0, len(factors) - 1, precision)
 
 
 def _best_splits(factors: Sequence[Any]) -> dict[tuple[int, int], int]:
@@ -65,11 +65,12 @@ def _best_splits(factors: Sequence[Any]) -> dict[tuple[int, int], int]:
     return splits
 
 
-def _product(factors: Sequence[Any], splits: dict[tuple[int, int], int], i: int, j: int) -> Any:
+def _product(factors: Sequence[Any], splits: dict[tuple[int, int], int], i: int, j: int, precision: Any) -> Any:
     if i == j:
         return factors[i]
     split = splits[i, j]
-    return linear.dot(_product(factors, splits, i, split), _product(factors, splits, split + 1, j))
+    parts = [_product(factors, splits, *ends, precision) for ends in ((i, split), (split + 1, j))]
+    return linear.dot(*parts, precision=precision)
 
 
 def matrix_power(a: Any, n: int) -> Array:

@@ -15,9 +15,9 @@ import numpy as np
 from functad import machine_model
 from functad.dtypes import kind_of
 from functad.options import available_cores
-from functad.primitives.kernels.sorting import sort_values
 from functad.primitives.loops.order import from_key, ordered
 from functad.primitives.loops.sort_keys import Key, RowSort, SortedRows, index_dtype, keys_of, number_of
+from functad.primitives.loops.sorting_buckets import BucketSort, sorts_in_buckets
 from functad.primitives.loops.sorting_levels import levels_text, sorts_by_levels
 from functad.primitives.loops.sorting_network import sort_side_by_side, sorts_side_by_side
 from functad.primitives.loops.sorting_parts import CarriedAlong, PartedSort, sorts_in_parts
@@ -42,6 +42,12 @@ class _SortingKernel:
 
     def write(self, name: str, buffer: Any) -> None:
         self.buffers[name] = (buffer, "w")
+
+    def operands(self) -> dict[str, Any]:
+        return {name: b for name, (b, mode) in self.buffers.items() if mode == "r"}
+
+    def results(self) -> dict[str, Any]:
+        return {name: b for name, (b, mode) in self.buffers.items() if mode == "w"}
 
     def scratch(self, name: str, size: int, dtype: Any) -> None:
         """Memory for a row, which begins at `size * group`."""
@@ -73,16 +79,16 @@ def sort_rule(
         _sort_by(kernel, keys, names, outs, rows.length)
         return
     if len(ins) == 1 and kind_of(ins[0].dtype) != "c":
-        if sorts_side_by_side(rows):
+        if sorts_side_by_side(rows, bool(target.numpy_sort(ins[0].dtype))):
             _sort_values_side_by_side(target, rows, ins[0], outs[0])
             return
-        if _numpy_is_faster(rows, ins[0].dtype):
-            target.call(sort_values, ins, outs)
+        if _by_numpy(target, rows, ins[0].dtype):
+            _sort_values_by_numpy(kernel, ins[0], outs[0])
             return
         if rows.length > machine_model.COUNTED_ROW and not sorts_by_levels(rows, keys):
             _sort_long_values(kernel, ins[0], outs[0])
             return
-    if sorts_by_levels(rows, keys):
+    if sorts_by_levels(rows, keys) and not sorts_in_buckets(target, rows, keys[0], ins[0].dtype):
         _sort_by_levels(kernel, keys[0], ins[0].dtype, names, outs)
         return
     _sort_by(kernel, keys, names, outs, rows.length)
@@ -121,6 +127,9 @@ def _sort_by(
     if kernel.target.on_device:
         kernel.target.sort(RowSort(kernel.rows, keys, kept, moves), kernel.buffers)
         return
+    if len(keys) == 1 and sorts_in_buckets(kernel.target, kernel.rows, keys[0], kernel.operands()[names[0]].dtype):
+        _sort_pairs_in_buckets(kernel, keys[0], names, moves, kept, indices)
+        return
     if len(keys) == 1 and sorts_in_parts(kernel.rows, keys[0]):
         _sort_in_parts(kernel, keys[0], names, moves, kept, indices)
         return
@@ -131,16 +140,71 @@ def _sort_by(
 def _sort_in_parts(
     kernel: _SortingKernel, key: Key, names: Sequence[str], moves: Sequence[str], kept: int, indices: Any
 ) -> None:
-    inputs = {name: b for name, (b, mode) in kernel.buffers.items() if mode == "r"}
-    written = {name: b for name, (b, mode) in kernel.buffers.items() if mode == "w"}
+    inputs, written = kernel.operands(), kernel.results()
     carried = CarriedAlong.positions(kernel.rows.length)
-    if indices is None and len(names) == 2 and kind_of(inputs[names[0]].dtype) in "iu":
-        # The key says what the first operand is, and the second one goes along.
+    if _says_all(kernel, names, indices):
         number, other = from_key("key", inputs[names[0]].dtype), inputs[names[1]]
         if kind_of(other.dtype) in "iuf" and other.dtype.itemsize >= 4:
             moves = [f"out0[{{to}}] = {number}", "out1[{to}] = carried"]
             carried = CarriedAlong.elements(names[1], other)
     PartedSort(kernel.target, kernel.rows, key, carried).emit(inputs, written, moves, kept)
+
+
+def _says_all(kernel: _SortingKernel, names: Sequence[str], indices: Any) -> bool:
+    """Whether the key says what the first operand is, and the second one may go along."""
+    return indices is None and len(names) == 2 and kind_of(kernel.operands()[names[0]].dtype) in "iu"
+
+
+# --- numbers: by NumPy's function, a row after another -----------------------------------------------------------
+
+
+def _by_numpy(target: Any, rows: SortedRows, dtype: np.dtype) -> bool:
+    """Whether NumPy sorts these by vectors, and many threads do not take less time for one row."""
+    is_shared = rows.count == 1 and rows.length >= machine_model.PARTED_ROW
+    return bool(target.numpy_sort(dtype)) and (not is_shared or available_cores()[0] <= machine_model.NUMPY_SORT_CORES)
+
+
+def _sort_values_by_numpy(kernel: _SortingKernel, x: Any, out: Any) -> None:
+    """Rows of numbers, where they go to; rows that do not lie in one piece in memory of the kernel's own."""
+    rows, m = kernel.rows, kernel.rows.length
+    (name,) = kernel.read([x])
+    kernel.write("out", out)
+    kernel.buffers["sort"] = (kernel.target.numpy_sort(x.dtype), "r")
+    moved = rows.stride != 1
+    if moved:
+        kernel.scratch("row", m, x.dtype)
+    sorted_at = ("row", f"{m} * group") if moved else ("out", "base")
+    kernel.add(f"""
+base = {rows.base(m)}
+first = {sorted_at[1]}
+for j in range({m}):
+    {sorted_at[0]}[first + j] = {name}[{rows.at("base", "j")}]
+status = sort_numbers(sort, {sorted_at[0]}, first, {m})""")
+    if moved:
+        kernel.add(f"""
+for j in range({m}):
+    out[{rows.at("base", "j")}] = row[first + j]""")
+    if kind_of(x.dtype) == "f":
+        (key,) = keys_of(name, x.dtype)
+        kernel.add(_signs_of_zero(rows, name, x.dtype, key.word))
+    kernel.emit("sort_by_numpy", 64 * x.size)
+
+
+def _sort_pairs_in_buckets(
+    kernel: _SortingKernel, key: Key, names: Sequence[str], moves: Sequence[str], kept: int, indices: Any
+) -> None:
+    """By keys of 32 bits, with what the second operand has of as many, or else the positions."""
+    inputs, outs = kernel.operands(), kernel.results()
+    carried = "j"
+    moves = ["place = i64(carried)", *(move.format(to="{to}", at="place", place="place") for move in moves)]
+    if _says_all(kernel, names, indices):
+        other = inputs[names[1]].dtype
+        if other.itemsize == 4:
+            is_float = kind_of(other) == "f"
+            carried = f"bits({names[1]}[j])" if is_float else f"u32({names[1]}[j])"
+            value = "from_bits_f32(carried)" if is_float else f"{cast(other)}(carried)"
+            moves = [f"out0[{{to}}] = {from_key('key', inputs[names[0]].dtype)}", f"out1[{{to}}] = {value}"]
+    BucketSort(kernel.target, kernel.rows, key, carried).emit(inputs, outs, moves, kept)
 
 
 # --- short rows: side by side, or by counting -----------------------------------------------------------------
@@ -241,7 +305,7 @@ for j in range({m}):
     return kernel.lines
 
 
-# --- long rows: by NumPy, or digit by digit ----------------------------------------------------------------------
+# --- long rows: digit by digit ----------------------------------------------------------------------
 
 
 class _Digits:
@@ -304,13 +368,6 @@ for p in range({digits.passes}):
         other = swapped""")
 
 
-def _numpy_is_faster(rows: SortedRows, dtype: np.dtype) -> bool:
-    """Whether it is for one row, which NumPy sorts on one thread, by vectors that a kernel here cannot say."""
-    if rows.count > 1 or rows.length < machine_model.NUMPY_SORTED_ROW or dtype.itemsize < 4:
-        return False
-    return rows.length < machine_model.PARTED_ROW or available_cores()[0] <= machine_model.NUMPY_SORT_CORES
-
-
 def _sort_long_values(kernel: _SortingKernel, x: Any, out: Any) -> None:
     """Rows of numbers, as keys that say all of them but the sign of zero."""
     rows, m = kernel.rows, kernel.rows.length
@@ -342,22 +399,32 @@ for j in range({m}):
 
 
 def _signs_of_zero(rows: SortedRows, name: str, dtype: np.dtype, word: np.dtype) -> str:
-    """The lines that put zeros of a row down again, now with their signs: in the order in which they came."""
+    """The lines that put zeros of a row down again, now with their signs, if there are negative ones."""
+    return f"""
+negative = 0
+for j in range({rows.length}):
+    element = {name}[{rows.at("base", "j")}]
+    negative = negative + where({_is_negative_zero("element", dtype, word)}, 1, 0)
+if negative > 0:
+{indent(_zeros_as_they_came(rows, name, dtype), "    ")}"""
+
+
+def _is_negative_zero(element: str, dtype: np.dtype, word: np.dtype) -> str:
+    return f"({element} == {cast(dtype)}(0.0)) & (bits({element}) != {cast(word)}(0))"
+
+
+def _zeros_as_they_came(rows: SortedRows, name: str, dtype: np.dtype) -> str:
+    """The lines that put zeros of a row down again, in the order in which they came."""
     m, zero = rows.length, f"{cast(dtype)}(0.0)"
     element = f"{name}[{rows.at('base', 'j')}]"
-    return f"""
-place = 0
-negative = 0
+    return f"""place = 0
+for j in range({m}):
+    place = place + where({element} < {zero}, 1, 0)
 for j in range({m}):
     element = {element}
-    place = place + where(element < {zero}, 1, 0)
-    negative = negative + where((element == {zero}) & (bits(element) != {cast(word)}(0)), 1, 0)
-if negative > 0:
-    for j in range({m}):
-        element = {element}
-        if element == {zero}:
-            out[{rows.at("base", "place")}] = element
-            place = place + 1"""
+    if element == {zero}:
+        out[{rows.at("base", "place")}] = element
+        place = place + 1"""
 
 
 def _sort_by_digits(kernel: _SortingKernel, keys: Sequence[Key], moves: Sequence[str], kept: int) -> None:

@@ -21,9 +21,10 @@ from functad.primitives.loops.text import cast
 from functad.primitives.loops.turning import PitchedMatrix, copy_turned
 
 
-def sorts_side_by_side(rows: SortedRows) -> bool:
-    """Whether rows are short enough, and so many that vectors are full."""
-    return 1 < rows.length <= machine_model.NETWORK_ROW and rows.count >= machine_model.FEWEST_NETWORK_ROWS
+def sorts_side_by_side(rows: SortedRows, by_numpy: bool) -> bool:
+    """Whether rows are short enough, and so many that vectors are full. by_numpy: whether NumPy sorts by vectors."""
+    longest = machine_model.NETWORK_ROW_BESIDE_NUMPY if by_numpy else machine_model.NETWORK_ROW
+    return 1 < rows.length <= longest and rows.count >= machine_model.FEWEST_NETWORK_ROWS
 
 
 def sort_side_by_side(target: Any, rows: SortedRows, key: Key, x: Any, out: Any, afterwards: str = "") -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 # How names begin, in the order in which checks are begun: what takes long or tells most is first.
 FIRST = (
     *(f"edges, {name}" for name in ("W1", "W2", "W3", "W5", "lstm", "conv", "softmax", "sums", "extrema", "layer")),
+    *("many_", "updates_", "primitive numba_call", "arrays"),  # what no GPU has run yet
     *(f"edges, {name}" for name in ("products", "gradients", "updates", "cross", "attention", "pooling", "recurrent")),
     "edges, transposes",
     "rows_by",
@@ -31,7 +32,6 @@ FIRST = (
     *(f"primitive {name}" for name in ("reduce_", "arg", "dot", "conv", "select_and", "cum", "scatter", "transpose")),
     "edges",
     "random programs of medium",
-    "arrays",
 )
 LAST = ("primitive", "random", "sorts_by")  # of all others
 LONGEST_CHECK = 120.0  # seconds, after which a check counts as one that hangs

@@ -147,6 +147,27 @@ def check_updates_that_are_sorted() -> None:
         assert "row_here" in kernels and "sort_tiles" in kernels and "owner_here" not in kernels, kernels
 
 
+def check_many_updates_of_one_element() -> None:
+    """Of segments of all lengths and places, longer than parts, parts of parts, and half of them."""
+    lengths = [1, 2, 3, 4, 5, 8, 9, 17, 1, 23, 16, 3, 70]
+    many = np.repeat(np.arange(len(lengths)), lengths).astype(np.int32)
+    many = many[np.random.default_rng(0).permutation(many.size)]
+    x, rows = numbers("float32", 14, 2).astype(np.float32), numbers("float32", many.size, 2).astype(np.float32)
+    x[0], rows[3] = -0.0, np.nan
+    tiny = {"CUDA_SORT_TILE": 64, "CUDA_SORT_ITEMS": 4, "CUDA_SEGMENT_PART": 4, "CUDA_SEGMENT_STEPS": 4}
+    together = Together()
+    for kind in ("add", "set"):
+        together.add(f"rows, {kind}", lambda x, r, k=kind: [getattr(x.at[many], k)(r * 2)], [x, rows])
+    for kind in ("add", "max", "multiply"):
+        together.add(kind, lambda x, r, k=kind: [getattr(x.at[many], k)(r)], [x[:, 0], rows[:, 1]])
+    together.add("complex", lambda x, r: [(x + 1j).at[many[:99]].add(r * 1j)], [x[:, 0], rows[:99, 1]])
+    together.add("one element", lambda x, r: [x.astype(jnp.float16).at[many[:33] * 0].add(r)], [x[:, 0], rows[:33, 1]])
+    with changed({"CUDA_OWNED_LOOKS": 0, "CUDA_SORTED_UPDATES": 2, **tiny}):
+        run(together)
+        kernels = str(functad.jit(lambda x, r: x.at[many].add(r), backend="cuda").lower(x, rows).kernels)
+    assert kernels.count("def sum_parts_") == 3, kernels
+
+
 def check_long_rows() -> None:
     """What many blocks share, compared with NumPy: of a million elements on a GPU; the same each time."""
     is_small = functad.devices("cuda")[0].driver.is_simulated

@@ -17,9 +17,9 @@ from primitive_form_tools import Together
 import functad
 import functad.numpy as jnp
 from functad import lax
-from functad.backends.cuda.kernels import convolution
-from functad.backends.cuda.kernels.convolution_tiles import Tiling
 from functad.backends.cuda.lowering import THREADS
+from functad.backends.cuda.products import convolution
+from functad.backends.cuda.products.convolution_tiles import Tiling
 
 CONVOLUTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     "plain": ((1, 3, 4, 3), (5, 3, 3, 2), {"padding": "SAME", "window_strides": (1, 1)}),

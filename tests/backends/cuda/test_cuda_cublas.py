@@ -16,6 +16,7 @@ from fake_cuda import FakeCuda
 
 import functad
 import functad.numpy as jnp
+from functad import lax
 from functad.backends.cuda import executable as cuda_backend
 from functad.cli import doctor
 from functad.errors import DeviceError
@@ -192,3 +193,24 @@ def test_less_exact_units_multiply_where_that_is_asked_for(blas: str, monkeypatc
         ("high", "float32"): 77, ("tensorfloat32", "float32"): 77, ("bfloat16", "float32"): 75,
     }  # fmt: skip
     assert "default_matmul_precision" in JIT_OPTIONS
+
+
+def test_a_product_that_says_how_exact_it_is_does_not_ask_the_context(
+    blas: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("functad.machine_model.CUDA_CUBLAS_BYTES", 1 << 12)
+    device, fast = device_of(FakeCuda(), blas=blas), ctypes.c_int.in_dll(ctypes.CDLL(blas), "fast")
+    square = np.ones((40, 40), F32)
+    for context, own, unit in (
+        (None, "high", 77), (None, lax.Precision.HIGHEST, 0), ("high", "highest", 0), ("high", "bfloat16", 75),
+        ("high", None, 77), ("high", lax.Precision.DEFAULT, 0),
+    ):  # fmt: skip
+
+        def gradient(x: Any, own: Any = own) -> Any:
+            return functad.grad(lambda x: jnp.matmul(x, x, precision=own).sum())(x)
+
+        for fun in (lambda x, own=own: lax.dot(x, x, precision=own), gradient):
+            fast.value = -1
+            with functad.default_matmul_precision(context):
+                executable(lambda x, fun=fun: [fun(x)], Aval((40, 40), F32)).on_device([square], device)
+            assert fast.value == unit, (context, own)

@@ -6,24 +6,29 @@ The driver is a stand-in.
 from __future__ import annotations
 
 import ctypes
+import gc
 import importlib
 import re
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from cuda_driver_tools import F32, X, device_of, executable
+from cuda_driver_tools import F32, X, device_of, executable, launches_of
 from fake_cuda import FakeCuda
 
 import functad
-from functad.backends.cuda.compile import numba_package
+import functad.numpy as jnp
 from functad.backends.cuda.runtime import device as device_module
 from functad.backends.cuda.runtime import driver_library
 from functad.backends.cuda.runtime.driver_library import PROTOTYPES, library
+from functad.backends.cuda.scalars import numba_package
 from functad.cli import doctor
 from functad.errors import CompilationError, DeviceError, DeviceFaultError
+
+ONES = np.ones(6, F32)
 
 
 def test_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,6 +80,40 @@ def test_a_kernel_that_faults_is_found_when_results_are_asked_for(code: int, wor
         result.host()
 
 
+def test_each_kernel_is_waited_for_where_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the second call, too, which would be a graph otherwise."""
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
+    fake = FakeCuda()
+    device = device_of(fake)
+    step = executable(lambda x: [jnp.cumsum(x[None] + 1, 1), x.sum()], X)
+    names = [launch.kernel.name for launch in launches_of(step, device)]
+    for _ in range(3):
+        fake.calls.clear()
+        step.on_device([device.put(np.ones(6, F32))], device)
+        assert fake.calls.count("cuLaunchKernel") == fake.calls.count("cuStreamSynchronize") == len(names) > 1
+        assert "cuGraphLaunch" not in fake.calls
+    fake.next_code("cuStreamSynchronize", 700)
+    held = device.put(np.ones(6, F32))
+    with pytest.raises(DeviceFaultError, match=f"illegal address.*running the kernel `{names[0]}`"):
+        step.on_device([held], device)
+
+
+def test_after_a_fault_every_call_says_that_the_device_is_lost() -> None:
+    """And what goes away with the arrays says nothing: their memory is lost with the rest."""
+    fake = FakeCuda()
+    device = device_of(fake)
+    step = executable(lambda x: [x + 1], X)
+    for _ in range(3):
+        (result,) = step.on_device([np.ones(6, F32)], device)
+    fake.lost = 700
+    lost = r"(?s)illegal address.*start Python anew.*Started before, and not known to be finished: step"
+    for call in (result.host, device.synchronize, partial(step.on_device, [result], device), partial(device.put, ONES)):
+        with pytest.raises(DeviceFaultError, match=lost):
+            call()
+    del call, step, result
+    gc.collect()  # whatever fails in a finaliser would be an error of this test
+
+
 def test_a_kernel_that_cannot_start_is_named() -> None:
     fake = FakeCuda()
     device = device_of(fake)
@@ -117,6 +156,15 @@ def test_a_library_that_is_missing_is_no_fault_of_a_kernel() -> None:
     assert re.search(r"missing.*libnvrtc.so.12.*functad\[cuda\].*CUDA_HOME", text) and "report" not in text
 
 
+def test_a_gpu_that_is_too_old_for_the_compiler() -> None:
+    class CCSupportError(Exception):
+        """As Numba raises it."""
+
+    compiler = importlib.import_module("functad.backends.cuda.compile.compiler")
+    text = compiler._explained(CCSupportError("GPU compute capability 6.1 is not supported(requires >=7.5)"))
+    assert re.search(r"for this GPU.*6\.1.*CUDA 12 does.*functad\[cuda\]", text) and "report" not in text
+
+
 def test_a_compiler_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = AttributeError("module 'numpy' has no attribute 'row_stack'")
     text = numba_package.explained(gone)
@@ -143,9 +191,9 @@ def test_what_the_assembler_says_is_told(tmp_path: Path, monkeypatch: pytest.Mon
 
     says("error   : Unknown symbol 'foo'")
     with pytest.raises(CompilationError, match=r"refused a kernel.*: line 7; error   : Unknown symbol 'foo'.*report"):
-        compiler._assembled(".entry", (9, 0))
+        compiler.assembled(".entry", (9, 0))
     says("fatal   : Unsupported .version 9.5; current version is '9.0'")
-    assert compiler._assembled(".entry", (9, 0)) is None  # the driver translates it, if it is newer
+    assert compiler.assembled(".entry", (9, 0)) is None  # the driver translates it, if it is newer
 
 
 def test_a_function_that_nobody_brings_is_named() -> None:
@@ -164,6 +212,7 @@ def test_doctor_shows_the_whole_picture(monkeypatch: pytest.MonkeyPatch) -> None
     class Compiler:
         compilers = staticmethod(lambda: "numba-cuda 0.30.4")
         assembler = staticmethod(lambda: None)
+        assembled: Any = None
         ptx = staticmethod(lambda *how: "")
         found_library = staticmethod(lambda pattern: f"/cuda/lib/{pattern}")
 
@@ -181,6 +230,11 @@ def test_doctor_shows_the_whole_picture(monkeypatch: pytest.MonkeyPatch) -> None
         assert ("products", "functad's kernels, as config.cuda_products says") in list(doctor._cuda())
     wrong = [f for f in doctor._cuda() if isinstance(f, doctor.Problem)]
     assert not wrong
+    Compiler.assembler = staticmethod(lambda: "/cuda/bin/ptxas")
+    for code, said in ((b"code", ""), (None, ", which is older than the compiler: the driver assembles")):
+        Compiler.assembled = staticmethod(lambda *how, code=code: code)
+        found = {f[0]: f[1] for f in doctor._cuda() if isinstance(f, tuple)}
+        assert found["assembler"].startswith(f"/cuda/bin/ptxas{said}")
 
     def missing(*how: Any) -> str:
         raise CompilationError("NVIDIA's compiler library libNVVM is missing: pip install 'functad[cuda]'")

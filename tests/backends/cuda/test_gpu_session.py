@@ -26,6 +26,8 @@ def test_the_session_in_the_simulator(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "5 checks passed, 0 failed, 0 skipped" in done.stdout and "results in" in done.stdout
+    parts = [done.stdout.index(text) for text in ("that tell most", "W5-128, functad: µs", "correctness", "all other")]
+    assert parts == sorted(parts) and done.stdout.count("W5-128, functad: µs") == 1
     found = json.loads((tmp_path / "gpu.json").read_text("utf-8"))
     assert found["gpu"] == "Numba's simulator" and found["date"].endswith("UTC")
     operators = {

@@ -18,13 +18,14 @@ from functad import machine_model
 from functad.backends.cpu.products.routines import WORDS
 from functad.backends.cpu.scalars import complex as complex_scalars
 from functad.backends.cpu.scalars import special as special_scalars
+from functad.backends.cpu.scalars.sorts import sort_numbers
 from functad.backends.cpu.scalars.user_functions import is_user_function
+from functad.lowering.nests.names import names_in
 from functad.lowering.nests.nest import fresh
 from functad.records import NamedTuple
 
 _FOR = re.compile(r"for (\w+) in range\((.*)\):$")
 _OF_RANGE = re.compile(r"(\d+) \* start$")
-_WORDS = re.compile(r"[A-Za-z_]\w*")
 _CALLED = re.compile(r"([A-Za-z_]\w*)\(")
 _AHEAD = "steps_left("
 _PRODUCT = "gemm_"
@@ -36,7 +37,7 @@ _SLOW = {"remainder"} | {
     for name, value in vars(module).items()
     if getattr(value, "__module__", "") == module.__name__
 }
-_ROUTINES = {word.__name__ for word in WORDS}
+_ROUTINES = {word.__name__ for word in (*WORDS, sort_numbers)}
 
 
 class Polled(NamedTuple):
@@ -75,7 +76,7 @@ class _PollWriter:
 
     @cached_property
     def taken(self) -> set[str]:
-        return {*self.names, *_WORDS.findall(self.body)}
+        return {*self.names, *names_in(self.body)}
 
     @cached_property
     def most(self) -> dict[str, int]:
@@ -134,7 +135,7 @@ class _PollWriter:
     def counted(self, line: str, name: str, bounds: str, inside: list[str], each: float) -> tuple[list[str], int]:
         """A `for` whose steps run `each` lines; and how many steps it has, or may have."""
         first, last, step = _bounds(bounds)
-        if {"start", "stop"} & set(_WORDS.findall(bounds)):
+        if {"start", "stop"} & names_in(bounds):
             each_step = _OF_RANGE.match(first)  # the range is run in pieces
             return [line, *inside], int(each_step.group(1)) if each_step else 1
         if first.isdigit() and last.isdigit():
@@ -191,7 +192,7 @@ class _PollWriter:
 
 
 def _work(line: str) -> int:
-    """A line is one line, and each call another, of some functions many, of LAPACK most."""
+    """A line is one line, and each call another, of some functions many, of LAPACK and sorts most."""
     if not line or line.startswith("#"):
         return 0
     if "(" not in line:

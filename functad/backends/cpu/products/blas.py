@@ -9,7 +9,7 @@ import ctypes
 import importlib
 import os
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from functad.backends.cpu.runtime.pool import address_of
 from functad.backends.cpu.runtime.tape import runtime
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError
-from functad.system import lapack
+from functad.system import lapack, numpy_sort
 from functad.system.blas_library import Blas, library_at, numpys_blas
 
 KINDS = {np.dtype(t): i for i, t in enumerate((np.float32, np.float64, np.complex64, np.complex128))}
@@ -78,12 +78,13 @@ def handle(dtype: Any) -> int:
 
 
 def named_handle(name: str) -> int:
-    """The address behind a buffer of `Target.blas` or `Target.lapack`, by its name."""
+    """The address behind a buffer of `Target.blas`, `Target.lapack` or `Target.numpy_sort`, by its name."""
     what, _, dtype = name.rpartition("_")
     if not what:
         return handle(dtype)
-    found = gemm_table.places_handle(np.dtype(dtype)) if what == "places" else _handle_of_routine(what, np.dtype(dtype))
-    return int(found.ctypes.data)
+    kinds = {"places": gemm_table.places_handle, "sort": numpy_sort.handle}
+    make = kinds.get(what) or partial(_handle_of_routine, what)
+    return int(make(np.dtype(dtype)).ctypes.data)
 
 
 def has_routine(name: str, dtype: Any) -> bool:

@@ -47,13 +47,13 @@ def machine_code(launch: Launch, capability: tuple[int, int]) -> tuple[bytes, st
     Raises:
         CompilationError: the compiler is missing, or refuses the kernel.
     """
-    key = objects.key_of(launch.kernel.text, repr((launch.types, capability, compilers())))
+    key = objects.key_of(launch.kernel.text, repr((launch.types, capability, _made_by())))
     name = f"{key}.cubin"
     kept = objects.read_packed(name, key)
     if kept is None:
         text = ptx(launch.kernel.function, launch.types, capability, launch.kernel.fused)
         _check_calls(text, launch.kernel.name)
-        kept = _entry(text).encode() + b"\0" + (_assembled(text, capability) or text.encode() + b"\0")
+        kept = _entry(text).encode() + b"\0" + (assembled(text, capability) or text.encode() + b"\0")
         objects.write_packed(name, key, kept)
     entry, _, code = kept.partition(b"\0")
     return code, entry.decode()
@@ -160,6 +160,11 @@ def _explained(problem: Exception, of_users: bool = False) -> str:
             "version 12.1 or later. "
             "`python -m functad doctor` shows what is found"
         )
+    if type(problem).__name__ == "CCSupportError":
+        return (
+            f"the CUDA compiler that is installed makes no machine code for this GPU ({problem}): that of CUDA 12 does "
+            "for all since compute capability 5.0 (python -m pip install 'functad[cuda]', without CUDA_HOME)"
+        )
     if of_users:
         return (
             f"the CUDA compiler refused a kernel that calls a function given to numba_primitive ({problem}). On a GPU "
@@ -173,16 +178,22 @@ def _explained(problem: Exception, of_users: bool = False) -> str:
 
 
 @cache
+def _made_by() -> str:
+    """What machine code depends on: the compilers, and this backend."""
+    own = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.parent.rglob("*.py"))))
+    return f"{compilers()}, {own.hexdigest()}"
+
+
 def compilers() -> str:
-    """The packages that machine code depends on, with their versions."""
+    """The packages that make machine code, with their versions."""
     found = []
     for package in ("numba-cuda", "numba", "llvmlite", *_WHEELS):
         try:
             found.append(f"{package} {version(package)}")
         except PackageNotFoundError:
             continue
-    own = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.parent.rglob("*.py"))))
-    return ", ".join([*found, f"CUDA_HOME={os.environ.get('CUDA_HOME', '')}", own.hexdigest()])
+    home = os.environ.get("CUDA_HOME")
+    return ", ".join([*found, *([f"CUDA_HOME={home}"] if home else [])])
 
 
 _WHEELS = ("nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvcc", "nvidia-nvvm")
@@ -191,7 +202,7 @@ _WHEELS = ("nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvcc", "nvidia-nvvm")
 # --- the assembler --------------------------------------------------------------------------------------
 
 
-def _assembled(text: str, capability: tuple[int, int]) -> bytes | None:
+def assembled(text: str, capability: tuple[int, int]) -> bytes | None:
     """The cubin of a PTX; None where there is no assembler, or one that is older than the PTX.
 
     Raises:

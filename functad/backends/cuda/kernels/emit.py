@@ -28,7 +28,6 @@ from functad.lowering.nests.nest import (
     IndexLet,
     Let,
     Nest,
-    Segments,
     Statement,
     Store,
     Update,
@@ -189,9 +188,7 @@ class CudaEmitter:
 
     def kernel(self) -> CudaKernel:
         self._constants()
-        if self.nest.segments is not None:
-            self._by_segment(self.nest.segments)
-        elif not self.mapping.by_block:
+        if not self.mapping.by_block:
             self._by_thread()
         elif self.nest.carries:
             self._carried_by_block()
@@ -205,21 +202,6 @@ class CudaEmitter:
             self._line(0, f"{name} = {literal_text(value, value.dtype)}")
 
     # --- forms -------------------------------------------------------------------------------------------
-
-    def _by_segment(self, segments: Segments) -> None:
-        """Updates of one place by one thread, in their order."""
-        rows, updates = (self.parameters[buffer.storage][0] for buffer in (segments.rows, segments.updates))
-        step = self.nest.loops[0]
-        self._loop(0, "point", self.outer, "cuda.grid(1)", "cuda.gridsize(1)")
-        self._line(1, f"row_here = {rows}[{step.name}]")
-        self._line(1, f"begins = {step.name} == 0 or {rows}[{step.name} - 1] != row_here")
-        self._line(1, f"if begins and row_here < {segments.end}:")
-        self._line(2, f"at = {step.name}", f"while at < {step.extent} and {rows}[at] == row_here:")
-        self._line(3, f"{segments.name} = i64({updates}[at])")
-        for s in self.nest.statements:
-            self._line(3, self._text(s))
-        self._stores(PRE, 3)
-        self._line(3, "at = at + 1")
 
     def _by_thread(self) -> None:
         depth_of = {**dict.fromkeys(self.outer, 0), **{s: d for d, s in enumerate(self.inner, 1)}}
@@ -247,23 +229,33 @@ class CudaEmitter:
         self._loop(0, "point", self.outer, "cuda.blockIdx.x", "cuda.gridDim.x")
         self._statements(PRE, 0, 1)
 
-    def _share(self, depth: int, gathered: Sequence[Accumulator | Carried]) -> None:
+    def _share(
+        self, depth: int, gathered: Sequence[Accumulator | Carried], memory: Mapping[str, str] | None = None
+    ) -> None:
         self.depths = depths(self.nest, {**dict.fromkeys(self.outer, 0), **dict.fromkeys(self.inner, 1)})
         for a in gathered:
-            self._line(depth, f"shared_{a.name} = cuda.shared.array(THREADS, {self._shared_type(a)})")
+            own = f"cuda.shared.array(THREADS, {self._shared_type(a)})"
+            self._line(depth, f"shared_{a.name} = {memory[a.name] if memory else own}")
 
     def _shared_type(self, gathered: Accumulator | Carried) -> str:
         return SHARED_TYPES.get(gathered.dtype.name, gathered.dtype.name)
 
-    def row(self, given: Mapping[Storage, Parameter], lanes: str, condition: str) -> str:
+    def row(
+        self,
+        given: Mapping[Storage, Parameter],
+        lanes: str,
+        condition: str,
+        memory: Mapping[str, str] | None = None,
+    ) -> str:
         """The text of what threads compute together of row `row_here`, of which each knows its number `lane`.
 
         given: what parameters are called. lanes: how many threads. condition: under which there is such a row, or "".
+        memory: the shared memory in which each accumulator is gathered, if there is some already.
         """
         self.parameters = dict(given)
         for name, value in self.nest.used_constants().items():
             self._line(1, f"{name} = {literal_text(value, value.dtype)}")
-        self._share(1, self.nest.accumulators)
+        self._share(1, self.nest.accumulators, memory)
         if self.nest.accumulators:
             self._line(1, *[f"{a.name} = {identity(a)}" for a in self.nest.accumulators])
         depth = self._under(1, condition)

@@ -10,7 +10,8 @@ from dataclasses import replace
 from functad import machine_model
 from functad.backends.cuda.kernels.emit import SHARED_TYPES, CudaEmitter, CudaKernel, loaded_text, stored_text
 from functad.backends.cuda.kernels.mapping import LoopMapping, MappedLoop
-from functad.backends.cuda.kernels.vectors import WIDTH, in_fours
+from functad.backends.cuda.kernels.vectors import in_fours
+from functad.backends.cuda.scalars.words import WIDTH
 from functad.dtypes import is_narrow_float
 from functad.lowering.memory.buffers import Buffer
 from functad.lowering.nests.affine import Affine, Symbol

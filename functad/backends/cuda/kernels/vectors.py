@@ -12,13 +12,13 @@ from typing import Any
 
 from functad import machine_model
 from functad.backends.cuda.kernels.mapping import LoopMapping, MappedLoop, map_nest
+from functad.backends.cuda.scalars.words import WIDTH
 from functad.dtypes import is_narrow_float, kind_of
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.affine import Affine, Symbol, loop
 from functad.lowering.nests.nest import PRE, Let, Load, Nest, Statement, Store, fresh, names_of
 from functad.lowering.nests.reductions import at_point, store_at
 
-WIDTH = 4
 PLAIN_MEMORY = ("input", "output", "const", "arena")  # that no pointer moves over, so that it begins at a round address
 
 
@@ -158,17 +158,3 @@ def _fits(buffer: Buffer) -> bool:
     storage: Storage = buffer.storage
     plain = storage.kind in PLAIN_MEMORY and storage.whole is None
     return plain and (kind_of(buffer.dtype) in "iuf" or is_narrow_float(buffer.dtype))
-
-
-# --- as kernels run without a GPU -----------------------------------------------------------------------
-
-
-def load4(array: object, first: int) -> tuple[object, ...]:
-    """Four elements of an array."""
-    return tuple([array[first + part] for part in range(WIDTH)])  # type: ignore[index]
-
-
-def store4(array: object, first: int, one: object, two: object, three: object, four: object) -> None:
-    """Set four elements of an array."""
-    for part, value in enumerate((one, two, three, four)):
-        array[first + part] = value  # type: ignore[index]

@@ -12,7 +12,7 @@ from functad.lowering.steps import GemmStep
 def library_product(
     step: GemmStep, precision: str | None, a: ArrayPlace, b: ArrayPlace, c: ArrayPlace
 ) -> LibraryProduct:
-    """The start of one product by a library, of that precision."""
+    """The start of one product by a library. precision: of those that have none of their own."""
 
     def moved(place: ArrayPlace, elements: int) -> ArrayPlace:
         return place._replace(offset=place.offset + elements * place.dtype.itemsize)
@@ -20,5 +20,5 @@ def library_product(
     return LibraryProduct(
         step.name, moved(a, step.a_offset), moved(b, step.b_offset), moved(c, step.c_offset), bool(step.ta),
         bool(step.tb), step.m, step.n, step.k, step.lda, step.ldb, step.ldc, step.batch, step.a_batch, step.b_batch,
-        step.c_batch, step.alpha, step.beta, precision,
+        step.c_batch, step.alpha, step.beta, step.precision or precision,
     )  # fmt: skip

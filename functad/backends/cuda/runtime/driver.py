@@ -6,6 +6,7 @@ Knows no arrays, no Programs, and no compiler: it is given one.
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 from collections.abc import Callable, Sequence
 from functools import cached_property, wraps
@@ -14,8 +15,7 @@ from typing import Any, Protocol, TypeVar, cast
 import numpy as np
 
 from functad import machine_model
-from functad.backends.cuda.products import cublas
-from functad.backends.cuda.runtime import driver_library
+from functad.backends.cuda.runtime import cublas, driver_library
 from functad.backends.cuda.runtime.driver_library import PROTOTYPES
 from functad.backends.cuda.runtime.graphs import KernelStart, LaunchGraph, ProductStart, Start
 from functad.backends.cuda.runtime.launching import Launch, LaunchNode, LibraryProduct
@@ -80,7 +80,8 @@ class CudaDriver:
     """One GPU. What is asked of it runs in the order in which it is asked, in one stream.
 
     Calls return before the device is done, but for `download` and `synchronize`; what fails there may be the fault of
-    what was started before, so errors tell what that was.
+    what was started before, so errors tell what that was. With CUDA_LAUNCH_BLOCKING=1 in the environment (`waits`) each
+    kernel is waited for, and nothing is a graph, so that an error names the kernel.
 
     Args:
         calls: the driver library, or what stands for it.
@@ -102,6 +103,7 @@ class CudaDriver:
         self._modules: list[int] = []
         self._forgotten: list[LaunchGraph] = []  # that nobody starts any more
         self._current = _Current()
+        self.waits = os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0")
         self._get_context = calls.cuCtxGetCurrent
         driver_library.start(calls)
         self._device = self.got(ctypes.c_int, "cuDeviceGet", number).value
@@ -269,6 +271,8 @@ class CudaDriver:
         try:
             for start in starts:
                 start.start(bases, stream)
+                if self.waits and stream is None:
+                    self.check(self.code("cuStreamSynchronize", self.stream), f"running {start.what}")
         finally:
             if before != self._context:
                 self.leave(before)

@@ -64,7 +64,7 @@ class KernelStart:
         assert isinstance(node.launch, Launch)
         self._driver = driver
         launch, self._packed = node.launch, PackedLaunch(node)
-        self._what = f"starting the kernel `{launch.kernel.name}`"
+        self.what = f"the kernel `{launch.kernel.name}`"
         arguments = ctypes.addressof(self._packed.pointers)
         sizes = [ctypes.c_uint(n) for n in (*launch.grid, *launch.block, launch.shared)]
         self._kernel = ctypes.c_void_p(function), *sizes
@@ -80,7 +80,7 @@ class KernelStart:
         told = self._in_stream if stream is None else (*self._kernel, stream, self._packed.pointers, None)
         code = self._driver.launch_kernel(*told)
         if code:
-            self._driver.check(code, self._what)
+            self._driver.check(code, f"starting {self.what}")
 
     def add(self, graph: int, after: Any, bases: Sequence[int]) -> int:
         """Make it a node of a graph, behind others; returns the node."""
@@ -101,6 +101,7 @@ class ProductStart:
         assert isinstance(node.launch, LibraryProduct)
         self._driver = driver
         self._product, self._node = node.launch, node
+        self.what = f"`{node.launch.name}` by cuBLAS"
 
     def _addresses(self, bases: Sequence[int]) -> list[int]:
         return [self._node.begin(slot, bases) for slot in range(len(self._node.places))]

@@ -173,11 +173,13 @@ class Stretch:
         return [(node.begin(slots[buffer.storage.memory], bases), buffer) for buffer in changed]
 
     def _graph_for(self, bases: tuple[int, ...]) -> Any:
-        """A graph for bases that have none; None at the first call, which may be the only one.
+        """A graph for bases that have none; None at the first call, which may be the only one, or if all is waited for.
 
         It is the graph that differs in the fewest launches, changed, until the changes for these bases have cost what a
         graph of their own does.
         """
+        if self._device.driver.waits:
+            return None
         spent = self._spent.pop(bases, None)
         if not self._graphs:
             is_first = not self._spent and spent is None

@@ -29,6 +29,7 @@ class SimulatedDriver:
     """A simulated GPU. Calls return when they are done; what they take and give is as for `CudaDriver`."""
 
     is_simulated = True
+    waits = False
     stream = 0
     blas = None
 

@@ -18,10 +18,17 @@ from numba import cuda
 from numba.cuda import cudadecl, cudaimpl
 
 from functad.backends.cpu.scalars import elementary as scalars
-from functad.backends.cpu.scalars.elementary_numba import IRArithmetic, IRComplex, IRValue, from_numba, to_numba
-from functad.backends.cuda.kernels import vectors
-from functad.backends.cuda.kernels.vectors import WIDTH
-from functad.backends.cuda.scalars import complex_functions
+from functad.backends.cpu.scalars import vector_calls
+from functad.backends.cpu.scalars.elementary_numba import (
+    IRArithmetic,
+    IRComplex,
+    IRValue,
+    from_numba,
+    llvm_type,
+    to_numba,
+)
+from functad.backends.cuda.scalars import complex_functions, words
+from functad.backends.cuda.scalars.words import WIDTH
 from functad.dtypes import kind_of
 from functad.primitives.kernels.plain_arithmetic import PLAIN
 
@@ -37,6 +44,7 @@ _TYPES: dict[Any, Any] = {
     **{np.dtype(name): getattr(types, name) for name in ("float32", "float64", "complex64", "complex128")},
 }
 _DTYPES = {numba_type: dtype for dtype, numba_type in _TYPES.items()}
+_GLOBAL = 1  # the address space of memory that all blocks see
 
 Intrinsic = Callable[..., Any]
 
@@ -113,7 +121,7 @@ def _of_formula(formula: Any, name: str) -> Intrinsic:
 
 
 def _load4() -> Intrinsic:
-    """`vectors.load4` as one instruction: the address must be that of a whole vector."""
+    """`words.load4` as one instruction: the address must be that of a whole vector."""
 
     def load4(array: Any, first: int) -> Any:
         raise NotImplementedError("load4 runs in CUDA kernels only")
@@ -138,7 +146,7 @@ def _load4() -> Intrinsic:
 
 
 def _store4() -> Intrinsic:
-    """`vectors.store4` as one instruction: the address must be that of a whole vector."""
+    """`words.store4` as one instruction: the address must be that of a whole vector."""
 
     def store4(array: Any, first: int, *values: Any) -> None:
         raise NotImplementedError("store4 runs in CUDA kernels only")
@@ -198,7 +206,7 @@ def _joined(builder: ir.IRBuilder, parts: Sequence[ir.Value]) -> ir.Value:
     return whole
 
 
-_OF_VECTORS: dict[Intrinsic, Callable[[], Intrinsic]] = {vectors.load4: _load4, vectors.store4: _store4}
+_OF_VECTORS: dict[Intrinsic, Callable[[], Intrinsic]] = {words.load4: _load4, words.store4: _store4}
 
 
 # --- arrays for users' functions ------------------------------------------------------------------------
@@ -290,6 +298,7 @@ class CudaArithmetic(IRArithmetic):
     """What a formula may do besides operators, in the language of NVVM."""
 
     prefers_libm = True
+    has_parts = False
 
     def rarely(
         self,
@@ -308,6 +317,19 @@ class CudaArithmetic(IRArithmetic):
         value.add_incoming(usual.value, before)
         value.add_incoming(unusual, after)
         return IRValue(builder, value, usual.dtype)
+
+    def value_at(self, table: Sequence[float], index: IRValue, dtype: Any) -> IRValue:
+        """Read from global memory, where a table fills a cache line or two."""
+        builder, number = self.builder, llvm_type(dtype)
+        module, array = builder.module, ir.ArrayType(number, len(table))
+        name = f"functad_table_{vector_calls.table_name(number, table)}"
+        if name not in module.globals:
+            values = ir.GlobalVariable(module, array, name, addrspace=_GLOBAL)
+            values.global_constant, values.linkage = True, "internal"
+            values.initializer = ir.Constant(array, [ir.Constant(number, value) for value in table])
+        place = builder.and_(index.value, index.value.type(len(table) - 1))
+        found = builder.load(builder.gep(module.globals[name], [place.type(0), place], inbounds=True))
+        return IRValue(builder, found, dtype)
 
     def remainder(self, x: IRValue, y: IRValue) -> IRValue:
         return self._libdevice("fmod", x, y) if kind_of(x.dtype) == "f" else super().remainder(x, y)

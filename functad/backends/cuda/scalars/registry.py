@@ -15,9 +15,7 @@ from functad.backends.cpu.scalars import complex as complex_scalars
 from functad.backends.cpu.scalars import elementary as scalars
 from functad.backends.cpu.scalars import exact as exact_scalars
 from functad.backends.cpu.scalars import special as special_scalars
-from functad.backends.cuda.compile import numba_package
-from functad.backends.cuda.kernels.vectors import load4, store4
-from functad.backends.cuda.scalars import words as product_words
+from functad.backends.cuda.scalars import numba_package, words
 from functad.system import numba_here
 
 SIMULATED = numba_here.is_installed() and bool(import_module("numba").config.ENABLE_CUDASIM)
@@ -31,12 +29,12 @@ INTRINSICS: dict[str, Callable[..., Any]] = {
     for name, value in vars(module).items()
     if not name.startswith("_") and (hasattr(value, "formula") or hasattr(value, "routine"))
 }
-INTRINSICS |= {"accumulate": scalars.accumulate, "load4": load4, "store4": store4}
+INTRINSICS |= {"accumulate": scalars.accumulate, "load4": words.load4, "store4": words.store4}
 if numba_here.is_installed() and not SIMULATED:
     numba_package.require()
     INTRINSICS = import_module("functad.backends.cuda.scalars.intrinsics").on_cuda(INTRINSICS)
     INTRINSICS |= import_module("functad.backends.cuda.scalars.product_intrinsics").WORDS
 else:
-    INTRINSICS |= product_words.WORDS
+    INTRINSICS |= words.WORDS
 
 globals().update(INTRINSICS)  # kernels are files that import their intrinsics by name

@@ -1,6 +1,6 @@
-"""The words of matrix products' kernels, as they run without a GPU: several elements of a thread at a time, as tuples.
+"""The words for several elements of a thread at a time, as kernels run without a GPU: tuples.
 
-Knows arrays and numbers; no text. `product_intrinsics` gives each word machine code.
+Knows arrays and numbers; no text. `intrinsics` and `product_intrinsics` give each word machine code.
 """
 
 from __future__ import annotations
@@ -9,7 +9,19 @@ from typing import Any
 
 import numpy as np
 
+WIDTH = 4  # elements that one instruction loads or stores
 TERMS = 4  # that a thread adds at a time
+
+
+def load4(array: Any, first: int) -> tuple[Any, ...]:
+    """Four elements of an array."""
+    return tuple([array[first + part] for part in range(WIDTH)])
+
+
+def store4(array: Any, first: int, one: object, two: object, three: object, four: object) -> None:
+    """Set four elements of an array."""
+    for part, value in enumerate((one, two, three, four)):
+        array[first + part] = value
 
 
 def copies(count: int, value: Any) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from functad import machine_model
-from functad.backends.cuda.kernels.vectors import WIDTH
+from functad.backends.cuda.scalars.words import WIDTH
 from functad.records import NamedTuple
 
 

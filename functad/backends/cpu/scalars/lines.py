@@ -1,0 +1,25 @@
+"""The words of kernels for memory that is written in whole cache lines: what they do when text runs as plain Python.
+
+In compiled code `lines_numba` writes past the caches: nothing is read first, and nothing else has to leave them. This
+file never imports Numba.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functad import machine_model
+
+
+def write_line(target: Any, to: int, source: Any, at: int) -> int:
+    """Copy as many elements as a cache line has. `lines_are_written` must come before others read them. Returns 0."""
+    for k in range(machine_model.CACHE_LINE // np.asarray(source[at]).itemsize):
+        target[to + k] = source[at + k]
+    return 0
+
+
+def lines_are_written() -> int:
+    """Wait until what `write_line` has copied is in memory. Returns 0."""
+    return 0

@@ -1,0 +1,91 @@
+"""Sorts that call NumPy's function: rows one after another, and one long row in buckets.
+
+Knows `loops_tools`; most cases run as plain Python, with the guards of that, and as machine code.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+from loops_tools import check_loops
+
+import functad
+import functad.numpy as jnp
+from functad import machine_model
+from functad.ir import registry
+from functad.system import numpy_sort
+
+
+def _along(axis):
+    return {"dimension": axis, "is_stable": True, "num_keys": 1}
+
+
+needs_numpys_sort = pytest.mark.skipif(
+    not numpy_sort.is_fast(np.uint32), reason="NumPy sorts numbers one by one here, or its sort cannot be called"
+)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint64"])
+def test_rows_sorted_by_numpys_function(dtype):
+    """Of NaN, infinities and zeros of both signs, too; rows that lie apart, and few short ones."""
+    rng = np.random.default_rng(16)
+    few = [0.0, -0.0, np.nan, -np.inf, np.inf, 1] if dtype.startswith("f") else [0, 1, 2]
+    for shape, axis in [((90,), 0), ((3, 60), 1), ((60, 3), 0), ((1, 70, 1), 1), ((2, 5, 2), 1)]:
+        with np.errstate(invalid="ignore"):
+            numbers = (99 * rng.normal(size=shape)).astype(dtype)
+        x = np.where(rng.random(shape) < 0.5, np.array(few, dtype)[rng.integers(0, len(few), shape)], numbers)
+        for compiled in (False, True):
+            check_loops(registry["sort"], [x], _along(axis), compiled=compiled, sorts=True)
+
+
+@needs_numpys_sort
+def test_compiled_functions_call_numpys_sort(monkeypatch):
+    x = np.random.default_rng(19).normal(size=(300, 100)).astype(np.float32)
+    jitted = functad.jit(jnp.sort)
+    assert "sort_numbers(" in jitted.lower(x).kernels
+    np.testing.assert_array_equal(jitted(x), np.sort(x))
+    assert "def sort_network" in functad.jit(jnp.sort).lower(x[:, :20]).kernels
+    monkeypatch.setattr("functad.backends.cpu.lowering.is_fast", lambda dtype: False)
+    assert "sort_numbers(" not in functad.jit(lambda x: jnp.sort(x)).lower(x).kernels
+
+
+def test_the_address_of_numpys_sort():
+    for dtype in ("float32", "int64"):
+        x = np.random.default_rng(20).permutation(99).astype(dtype)
+        address = numpy_sort.address(np.dtype(dtype))
+        assert address
+        sort = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_void_p)(address)
+        assert sort(x.ctypes.data, 90, None) == 0
+        np.testing.assert_array_equal(x[:90], np.sort(x[:90]))
+    assert not numpy_sort.is_fast(np.int8) and not numpy_sort.is_fast(np.complex64)
+
+
+@pytest.mark.parametrize("by_lines", [False, True])
+@pytest.mark.parametrize(("dtype", "compiled"), [("int32", False), ("float32", False), ("uint32", True)])
+def test_sort_of_one_row_in_buckets(dtype, compiled, by_lines, monkeypatch):
+    """Keys that are spread evenly, of which most lie together, that are equal, and in their order already."""
+    settings = {"BUCKETED_ROW": 1, "BUCKETED_FLOATS": 1, "SMALLEST_PIECE": 50, "WRITTEN_BY_LINES": 0}
+    for name, value in settings.items():
+        monkeypatch.setattr(machine_model, name, value if name != "WRITTEN_BY_LINES" or by_lines else 1 << 30)
+    rng, n = np.random.default_rng(21), 20_000 if compiled else 200
+    even = rng.integers(0, 2**31, n)
+    outlier = np.where(np.arange(n) == 7, 2**30, rng.integers(0, n, n))
+    others = [rng.normal(size=n).astype(np.float32), np.arange(n, dtype=np.int32), rng.normal(size=n)]
+    for keys in (even, outlier, *([] if compiled else [rng.integers(0, 2, n), np.arange(n)])):
+        x = keys.astype(dtype)
+        for other in others[: 1 if compiled else 3]:
+            check_loops(registry["sort"], [x, other], _along(0), compiled=compiled, sorts=True)
+    if not compiled:
+        check_loops(registry["top_k"], [x], {"k": 36, "axis": 0}, sorts=True)
+
+
+@needs_numpys_sort
+@pytest.mark.parametrize("n", [5_000, 300_000])
+def test_permutations_are_sorted_in_buckets(n):
+    key = functad.random.key(3)
+    shuffled = functad.jit(lambda key: functad.random.permutation(key, n))
+    assert ("write_line(" in shuffled.lower(key).kernels) == (n > 100_000)
+    assert "def sort_buckets" in shuffled.lower(key).kernels
+    np.testing.assert_array_equal(shuffled(key), functad.random.permutation(key, n))
