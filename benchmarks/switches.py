@@ -14,7 +14,7 @@ from functad.backends.cpu.kernels import emit, generate
 from functad.lowering import control, matrices, schedule, target
 from functad.lowering.fusion import fuse, order, products
 from functad.optimize import pipeline, rules
-from functad.optimize.loops import moves
+from functad.optimize.loops import moves, passes
 
 TABLES = [name for name in vars(rules) if name.endswith("_RULES")]
 
@@ -52,6 +52,7 @@ SWITCHES = [
         for p in _PASSES
     ),
     *_without_each("loop", moves, "MOVES"),
+    Switch("loop: invariants of while loops", passes, "computed_before", lambda body, *_: ([], body)),
     Switch("loop: scan fusion", pipeline, "fuse_scans", _same),
     Switch("loop: unrolling", machine_model, "UNROLLED_STEPS", 0),
     Switch("fusion: readers first", fuse, "let_readers_go_first", lambda *_: None),

@@ -21,14 +21,19 @@ from functad.tree_util import tree_leaves
 
 
 class HeldMemory(Protocol):
-    """Elements in a device's memory. `host()` copies them, read-only, and waits until the device has them."""
+    """Elements in a device's memory. `host()` copies them, read-only, and waits until the device has them.
+
+    committed: whether they lie there on purpose. `again()` is the same memory for another Array.
+    """
 
     device: Any
     shape: tuple[int, ...]
     dtype: np.dtype
+    committed: bool
 
     def host(self) -> np.ndarray: ...
     def copy(self) -> HeldMemory: ...
+    def again(self) -> HeldMemory: ...
 
 
 class DeviceArray(ArrayImpl):
@@ -95,44 +100,43 @@ def on_device(memory: Any, aval: Aval) -> DeviceArray:
 
 # The rule is JAX's: arrays are committed to the device on which `device_put` has put them, and so is what is computed
 # of them. A computation runs where committed ones lie, which must be one device, and all others follow them there.
-# Without any, it runs where `jit`, the default device or the default backend says. Arrays on the CPU are not committed
-# unless somebody said so; those on GPUs are, unless they were made there because it is the default.
+# Without any, it runs where one of the others lies on a GPU, else where `jit`, the default device or the default
+# backend says, and its results are not committed. The memory of an array on a GPU says whether it is.
 
-# By the `id` of an array for which that is otherwise: a reference to it, which takes the entry out with it.
-committed_otherwise: dict[int, weakref.ref[Array]] = {}
+# By the `id` of an array that is committed to the CPU: a reference to it, which takes the entry out with it.
+committed_to_cpu: dict[int, weakref.ref[Array]] = {}
 
 # The GPUs that were asked for. Without any it makes no difference who has put an array where.
 gpus: list[Device] = []
 
 
-def _except(x: Array) -> Array:
-    key = id(x)
-    committed_otherwise[key] = weakref.ref(x, lambda _: committed_otherwise.pop(key, None))
-    return x
-
-
 def commit(x: Array) -> Array:
     """Note that a new array was put on purpose where it lies, so that it does not follow others."""
-    return x if isinstance(x, DeviceArray) else _except(x)
+    if isinstance(x, DeviceArray):
+        memory_of(x).committed = True
+    else:
+        key = id(x)
+        committed_to_cpu[key] = weakref.ref(x, lambda _: committed_to_cpu.pop(key, None))
+    return x
 
 
 def is_committed(x: Any) -> bool:
     """Whether an array lies where it does on purpose; else it is copied to the device of those that it meets."""
-    return isinstance(x, DeviceArray) is not (id(x) in committed_otherwise)
+    return memory_of(x).committed if isinstance(x, DeviceArray) else id(x) in committed_to_cpu
 
 
 def commitments_matter() -> bool:
     """Whether there may be arrays committed to the CPU, and GPUs where they could be used otherwise."""
-    return bool(gpus and committed_otherwise)
+    return bool(gpus and committed_to_cpu)
 
 
 def held_on_cpu(values: Sequence[Any]) -> bool:
     """Whether one of these is committed to the CPU, and it matters."""
-    return commitments_matter() and any(id(v) in committed_otherwise and not isinstance(v, DeviceArray) for v in values)
+    return commitments_matter() and any(id(v) in committed_to_cpu for v in values)
 
 
 def commit_results(tree: Any) -> Any:
-    """The results of what ran on the CPU because something was committed to it: they are, too."""
+    """The results of what ran somewhere because `jit` or something committed to it said so: they are committed, too."""
     for leaf in tree_leaves(tree) if gpus else ():
         if isinstance(leaf, ArrayImpl):
             commit(leaf)
@@ -204,7 +208,7 @@ def evaluate_on_device(primitive: Any, args: Sequence[Any], params: dict[str, An
 
 
 def put(x: ArrayImpl, device: Device) -> ArrayImpl:
-    """The same elements on a device: the array itself if it lies there."""
+    """The same elements on a device: the array itself if it lies there. It is committed to a GPU if x was committed."""
     return x if device_of(x) is device else _runner[0].put(x, device)
 
 
@@ -219,10 +223,5 @@ def put_by_default(x: Any) -> Any:
     if device is None:
         return x
     if isinstance(x, (list, tuple)):
-        return [_free_on(device, part) for part in x]
-    return _free_on(device, x) if isinstance(x, ArrayImpl) else x
-
-
-def _free_on(device: Device, x: ArrayImpl) -> Any:
-    moved = put(x, device)
-    return moved if moved is x else _except(moved)
+        return [put(part, device) for part in x]
+    return put(x, device) if isinstance(x, ArrayImpl) else x

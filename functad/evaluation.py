@@ -146,13 +146,16 @@ def _in_float32(primitive: Primitive, *values: Any, **params: Any) -> Any:
     return [np.asarray(r).astype(a.dtype, copy=False) for r, a in zip(result, avals)]
 
 
+_NUMPYS = {np.ndarray, *np.sctypeDict.values()}
+
+
 def evaluate_bare(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """As `evaluate`, of operands that fit each other, and without making an Array of the result."""
     values = []
     for a in args:
         if type(a) is ArrayImpl:
             values.append(a._value)
-        elif type(a) is np.ndarray or not isinstance(a, Array):
+        elif type(a) in _NUMPYS or not isinstance(a, Array):
             values.append(a)
         elif isinstance(a, DeviceArray):
             return evaluate_on_device(primitive, args, params)

@@ -19,11 +19,13 @@ from functad.announcing import Announcement
 from functad.array import ArrayImpl, class_for, value_of
 from functad.backends import Executable, compile_program, lower_program
 from functad.calls.jit import jit_p, set_runner
-from functad.config import config, extensions_of, jit_settings_of, own_optimisations
+from functad.config import config, current_settings, extensions_of, own_optimisations
 from functad.device_arrays import (
     DeviceArray,
+    commit_results,
     common_device,
     held_by,
+    is_committed,
     memory_of,
     on_device,
     put,
@@ -42,10 +44,12 @@ from functad.system.once import imported, once
 from functad.tracing import eval_program, outside_traces
 
 
-def optimized(program: Program) -> Program:
-    """The simplified Program, the same object each time."""
+def optimized(program: Program, backend: str | None = None) -> Program:
+    """The Program simplified for a backend, the configured one by default, the same object each time."""
     program = without_keys(program)
-    return memoised(program, ("optimized", *own_optimisations()), lambda: _pipeline().simplify(program))
+    on_device = (backend or config.default_backend) == "cuda"
+    passes = "simplify_for_device" if on_device else "simplify"
+    return memoised(program, (passes, *own_optimisations()), lambda: getattr(_pipeline(), passes)(program))
 
 
 @cache
@@ -82,7 +86,7 @@ def _compiled(program: Program, backend: str, donated: tuple[bool, ...]) -> Exec
 
         def optimized_anew(program: Program) -> Program:
             said.begin()
-            return optimized(program)
+            return optimized(program, backend)
 
         made = compile_program(program, backend, donated, optimized_anew)
     if config.log_compiles:
@@ -95,7 +99,7 @@ def lowered(program: Program, donated: tuple[bool, ...] = (), backend: str | Non
     """The Program as kernels of a backend, the configured one by default, not compiled."""
     chosen = backend or config.default_backend
     key = ("lowered", chosen, donated, *_compiled_by(config), *own_optimisations())
-    return memoised(program, key, lambda: lower_program(optimized(program), chosen, donated))
+    return memoised(program, key, lambda: lower_program(optimized(program, chosen), chosen, donated))
 
 
 def run(program: Program, args: Sequence[np.ndarray], backend: str | None = None) -> list[np.ndarray]:
@@ -113,6 +117,7 @@ class _OnDevices:
     def evaluate(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         key: list[Any] = [primitive]
         held: list[Any] = []
+        committed = False
         for a in args:
             if type(a) is not DeviceArray:
                 return self._evaluate_anew(primitive, args, params)[0]
@@ -120,10 +125,11 @@ class _OnDevices:
             if held and memory.device is not held[0].device:  # where that runs depends on who has put them there
                 return self._evaluate_anew(primitive, args, params)[0]
             held.append(memory)
+            committed = committed or memory.committed
             key += aval.dtype, aval.shape, aval.weak_type, memory.device
         if params:
             key.append(_Params(params).key)
-        options = config.jit_settings or jit_settings_of(config)
+        options = current_settings()
         known_under, known = self._known
         if known_under is not options and known_under != options:
             known = {}
@@ -137,7 +143,7 @@ class _OnDevices:
                 known[tuple(key)] = _runner_on(program, device), program.out_avals
             return result
         run, avals = found
-        results = [on_device(memory, aval) for memory, aval in zip(run(held), avals)]
+        results = [on_device(memory, aval) for memory, aval in zip(_committed(run(held), committed), avals)]
         return results if primitive.multiple_results else results[0]
 
     def _evaluate_anew(
@@ -171,12 +177,15 @@ class _OnDevices:
     def put(self, x: ArrayImpl, device: Device) -> ArrayImpl:
         if device is CPU:
             return class_for(x.aval)(value_of(x), x.weak_type)
-        return on_device(device.put(value_of(x)), x.aval)  # type: ignore[attr-defined]
+        moved = on_device(device.put(value_of(x)), x.aval)  # type: ignore[attr-defined]
+        memory_of(moved).committed = is_committed(x)
+        return moved
 
     def _on_host(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any], device: Device) -> list[Any]:
         """A function of Python's gets its operands from the device, and its results are put there."""
         given = [self.put(a, CPU) if isinstance(a, DeviceArray) else a for a in args]
-        return [put(r, device) for r in evaluate(primitive, given, params)]
+        results = [put(r, device) for r in evaluate(primitive, given, params)]
+        return commit_results(results) if any(map(is_committed, args)) else results
 
 
 class _Params:
@@ -206,12 +215,21 @@ def _program_of(primitive: Primitive, avals: tuple[Aval, ...], params: _Params) 
 def run_on(program: Program, args: Sequence[Any], device: Any) -> list[DeviceArray]:
     """The results of a Program on a device, of Arrays, ndarrays and numbers, wherever these lie."""
     results = _runner_on(program, device)([held_or_host(a) for a in args])
-    return [on_device(r, v) for r, v in zip(results, program.out_avals)]
+    found = _committed(results, any(map(is_committed, args)))
+    return [on_device(r, v) for r, v in zip(found, program.out_avals)]
+
+
+def _committed(results: Sequence[Any], committed: bool) -> Sequence[Any]:
+    """New memory, of which is noted whether it lies where it does on purpose: if an operand did."""
+    if not committed:
+        for memory in results:
+            memory.committed = False
+    return results
 
 
 def _runner_on(program: Program, device: Any) -> Any:
     """What runs a Program on a device, under the options as they are."""
-    key = ("runner", device, config.jit_settings or jit_settings_of(config))
+    key = ("runner", device, current_settings())
     run = program.cache.get(key)
     if run is None:
         compiled: Any = executable(program, backend=device.backend)

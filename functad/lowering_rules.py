@@ -12,6 +12,10 @@ import numpy as np
 
 from functad.records import NamedTuple, Record
 
+OfSlices = tuple[dict[str, Any], Sequence[bool]] | None
+"""How an operation gives a slice along the first axis of its result: its parameters, and for each operand whether it
+reads the slice that stands there too, or all of it; None where several slices are mixed."""
+
 # Running sums and products are kept in this dtype, so that the error does not grow with the length.
 _WIDE = {"float16": "float32", "bfloat16": "float32", "float32": "float64", "complex64": "complex128"}
 
@@ -40,6 +44,10 @@ class Scalar(Record):
         dtypes = tuple(a.aval.dtype for a in eqn.invars)
         return self.expression(dtypes if self.all_dtypes else dtypes[0], **eqn.params)
 
+    def of_slices(self, eqn: Any) -> OfSlices:
+        """The same of slices; numbers have none."""
+        return None if len(eqn.outvars) > 1 else (eqn.params, [bool(a.aval.shape) for a in eqn.invars])
+
 
 class Indexed(Record):
     """An operation that moves elements: says which operand's element lies at an index of the result.
@@ -48,9 +56,8 @@ class Indexed(Record):
     free: it is index arithmetic and nothing else, so it is done wherever the result is used.
     same_memory: it keeps the row-major order of the elements, so the result can be the operand's memory.
     once: it reads no element twice, so what it reads can as well be computed there.
-    of_slices: `(operand, **params) -> (params, is_cut)` with which it gives a slice along the first axis of its result,
-        for the operand's type, and whether from the slice of the operand that stands there too, or from all of it;
-        gives None where several slices are mixed.
+    repeats: it repeats what it reads along axes that are new or had one element, and does nothing else.
+    sliced: `(operand, **params) -> OfSlices`, for the operand's type; None where it is not said.
 
     >>> import functad, functad.numpy as jnp
     >>> from functad.extend.core import Primitive
@@ -66,7 +73,11 @@ class Indexed(Record):
     free: bool = False
     same_memory: bool = False
     once: bool = False
-    of_slices: Callable[..., tuple[dict[str, Any], bool] | None] | None = None
+    repeats: bool = False
+    sliced: Callable[..., OfSlices] | None = None
+
+    def of_slices(self, eqn: Any) -> OfSlices:
+        return self.sliced(eqn.invars[0].aval, **eqn.params) if self.sliced is not None else None
 
     def element(self, context: Any, index: Sequence[Any], eqn: Any, result: int) -> str:
         """The text of the element of a result of an equation."""
@@ -92,6 +103,10 @@ class Reduction(Record):
     def axes(self, eqn: Any) -> tuple[int, ...]:
         """The axes over which an equation goes."""
         return tuple(eqn.params["axes"])
+
+    def of_slices(self, eqn: Any) -> OfSlices:
+        axes = self.axes(eqn)
+        return None if 0 in axes else ({**eqn.params, "axes": tuple(d - 1 for d in axes)}, [True])
 
 
 class Running(Record):
@@ -256,3 +271,10 @@ class Callback(Record):
 
 class Contraction(Record):
     """`dot_general`: sums of products over shared axes, done by a matrix library where it knows the dtype."""
+
+    def of_slices(self, eqn: Any) -> OfSlices:
+        """Of slices of the left operand, if those are what the first axis of the result goes through."""
+        (contract, others), batch = eqn.params["dimension_numbers"]
+        if batch != ((), ()) or 0 in contract or not eqn.invars[0].aval.shape:
+            return None
+        return {**eqn.params, "dimension_numbers": ((tuple(d - 1 for d in contract), others), batch)}, [True, False]

@@ -31,6 +31,7 @@ class _Libraries(dict[str | None, bool]):
 
 
 _is_library = _Libraries()
+_known = _is_library.get  # in a quarter of the time of a subscript
 _excluded: set[str] = set()
 
 
@@ -66,7 +67,8 @@ def user_source(callers: int = 1) -> Source | None:
         return source
     frame: FrameType | None = sys._getframe(callers)
     while frame is not None:
-        if not _is_library[frame.f_globals.get("__name__")] and frame.f_code.co_filename not in _excluded:
+        module = frame.f_globals.get("__name__")
+        if not (_known(module) or _is_library[module]) and frame.f_code.co_filename not in _excluded:
             return Source(frame.f_code, frame.f_lasti, state.scopes)
         frame = frame.f_back
     return None

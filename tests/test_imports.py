@@ -74,15 +74,34 @@ for found, expected in zip(functad.jit(gradient)(table, w), gradient(table, w)):
 
 
 SELDOM = """
-import sys, functad, functad.numpy as jnp
-seldom = "core debug.callbacks debug.prompt debug.stepping api.environment api.jacobians api.residuals extend".split()
+import sys, functad, functad.numpy as jnp, functad.optim
+seldom = "lax optim.averaging optim.factored optim.moments optim.quasi_newton optim.variants".split()
+seldom += "core debug.callbacks debug.prompt debug.stepping api.environment api.jacobians api.residuals extend".split()
 print([name for name in seldom if f"functad.{name}" in sys.modules])
 from functad import jacfwd, typeof
 assert jacfwd is functad.api.jacfwd and typeof is functad.core.typeof
-for module in (functad, functad.api, functad.debug):
+for module in (functad, functad.api, functad.debug, functad.optim):
     assert all(hasattr(module, name) for name in dir(module))
 """
 
 
 def test_what_few_programs_use_is_imported_when_it_is_asked_for() -> None:
     assert run(SELDOM) == "[]\n"
+
+
+ON_THE_CPU = """
+import sys
+import numpy as np, functad, functad.numpy as jnp
+from functad import data, lax, nn, optim, random, train, views
+x = functad.device_put(np.ones(3, np.float32))
+functad.grad(lambda x: jnp.sin(x).sum())(x), functad.jit(lambda x: jnp.sin(x) @ x)(x)
+random.normal(random.key(0), (3,))
+assert functad.devices()[0] is x.device and repr(x)
+print([m for m in sys.modules if m.startswith(("functad.backends.cuda", "numba.cuda", "numba_cuda", "cuda"))])
+"""
+
+
+def test_nothing_of_cuda_is_imported_unless_it_is_asked_for() -> None:
+    """But what packages of CUDA put into each process of Python themselves."""
+    before = run(ON_THE_CPU.splitlines()[1] + "\n" + ON_THE_CPU.splitlines()[-1])
+    assert run(ON_THE_CPU) == before

@@ -21,6 +21,7 @@ from functad.device_arrays import (
     held_by,
     held_on_cpu,
     hold,
+    is_committed,
     memory_of,
     placed,
     put,
@@ -113,7 +114,13 @@ def make_call_at(
     followed = None if place.given or place.held else consts
     if place.device is not None:
         constants = [memory_of(placed(c, place.device)) for c in consts]
-        return _make_device_call(name, arguments, constants, executable, results, place.device, followed)
+        text = _DeviceCallText(place.device, commits=place.given or any(map(is_committed, consts)))
+        text.read_arguments(arguments)
+        text.leave_if_held(followed)
+        text.read_leaves(arguments)
+        text.run(arguments, constants, executable)
+        text.build(results)
+        return text.compiled(name)
     call = make_call(name, arguments, [value_of(c) for c in consts], executable, results, followed)
     return _holding_results(call) if place.held else call
 
@@ -126,27 +133,13 @@ def _holding_results(call: FastCall) -> FastCall:
     return held_call
 
 
-def _make_device_call(
-    name: str,
-    arguments: Arguments,
-    constants: Sequence[Any],
-    executable: Any,
-    results: Results,
-    device: Device,
-    followed: Sequence[Any] | None,
-) -> FastCall:
-    text = _DeviceCallText(device)
-    text.read_arguments(arguments)
-    text.leave_if_held(followed)
-    text.read_leaves(arguments)
-    text.run(arguments, constants, executable)
-    text.build(results)
-    return text.compiled(name)
-
-
 class _DeviceCallText(CallText):
-    def __init__(self, device: Device) -> None:
+    """commits: whether results are committed to the device, wherever the arguments are; else if one of these is."""
+
+    def __init__(self, device: Device, commits: bool) -> None:
         super().__init__()
+        self.commits = commits
+        self.held: list[str] = []  # the memory of arguments on the device
         self.objects |= {
             "DeviceArray": DeviceArray, "DeviceKeyArray": DeviceKeyArray, "held_by": held_by, "hold": hold,
             "memory_of_type": _memory_of_type, "D": device,
@@ -159,6 +152,7 @@ class _DeviceCallText(CallText):
         self.objects[f"a{i}"] = aval
         own = device_class_for(aval).__name__
         self.classes.append(own)
+        self.held.append(f"v{i}")
         self.add(
             f"v{i} = held_by({leaf}) if type({leaf}) is {own} and {leaf}._aval is a{i} "
             f"else memory_of_type({leaf}, a{i})",
@@ -174,6 +168,8 @@ class _DeviceCallText(CallText):
         for i, _ in donated:
             # Only memory may be overwritten that belongs to the Array alone, and that no other library knows.
             self.add(f"if getrefcount(v{i}) != SOLE_OWNER or v{i}.block.shared: v{i} = v{i}.copy()")
+        if not self.commits:  # the memory of what is donated may be a result's afterwards
+            self.add(f"committed = {' or '.join(f'{v}.committed' for v in self.held) or False}")
         self.objects["run"] = executable.placed(self.objects["D"]).run
         given = [self.object(c) for c in constants] + [f"v{i}" for i in range(len(self.leaves))]
         self.add(f"values = run([{', '.join(given)}])")
@@ -183,6 +179,8 @@ class _DeviceCallText(CallText):
             self.add(f"if type({leaf}) is {self.classes[i]}: {taken}")
 
     def build(self, results: Results) -> None:
+        if results.avals and not self.commits:
+            self.add("if not committed:", "    for value in values: value.committed = False")
         for k, aval in enumerate(results.avals):
             a = self.objects[f"b{k}"] = shared(aval)
             self.add(

@@ -15,8 +15,8 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import ArrayImpl, DonatedArray, KeyArray, class_for, wrap
-from functad.config import config, jit_settings_of
-from functad.device_arrays import committed_otherwise, gpus, held_on_cpu
+from functad.config import config
+from functad.device_arrays import committed_to_cpu, gpus, held_on_cpu
 from functad.exact import exact_key
 from functad.ir import Aval, Literal, Program, memoised
 from functad.pretty import escaped
@@ -131,11 +131,6 @@ def make_call(
     text.run(arguments, constants, executable)
     text.build(results)
     return text.compiled(name)
-
-
-def current_settings() -> tuple[Any, ...]:
-    """The options that decide how a jitted function runs; a short way is for those that it was made under."""
-    return jit_settings_of(config)
 
 
 def convert(leaf: Any, aval: Aval) -> np.ndarray | None:
@@ -347,7 +342,7 @@ class CallText:
     def leave_if_held(self, followed: Sequence[Any] | None) -> None:
         """Leave it to the long way where arrays are committed to the CPU while there are GPUs."""
         if followed is not None and (names := [*self.leaves, *map(self.object, followed)]):
-            self.objects |= {"gpus": gpus, "exceptions": committed_otherwise, "held_on_cpu": held_on_cpu}
+            self.objects |= {"gpus": gpus, "exceptions": committed_to_cpu, "held_on_cpu": held_on_cpu}
             self.add(f"if gpus and exceptions and held_on_cpu(({', '.join(names)},)): return MISS")
 
     # --- the direct way ---------------------------------------------------------------------------------

@@ -249,9 +249,9 @@ def _laid_out(x: Any, layout: Sharding | None) -> Any:
     if not isinstance(x, ArrayImpl):
         return x
     if layout is None:
-        return put_by_default(x)
+        return x if is_committed(x) else put_by_default(x)
     if device_of(x) is not layout.device:
-        x = put(x, layout.device)
+        x = commit(put(x, layout.device))
     if layout == sharding_of(x) and is_committed(x):
         return x
     array = commit(_same_memory(x))
@@ -261,7 +261,9 @@ def _laid_out(x: Any, layout: Sharding | None) -> Any:
 
 
 def _same_memory(x: ArrayImpl) -> ArrayImpl:
-    return on_device(memory_of(x), x.aval) if isinstance(x, DeviceArray) else type(x)(x._value, x.weak_type)
+    if not isinstance(x, DeviceArray):
+        return type(x)(x._value, x.weak_type)
+    return on_device(memory_of(x) if is_committed(x) else memory_of(x).again(), x.aval)
 
 
 def sharding_of(x: Array) -> Sharding:

@@ -102,7 +102,7 @@ class Lowered:
     @property
     def optimized(self) -> Program:
         """The Program that runs: calls inlined, constants folded, common subexpressions shared."""
-        return optimized(closed(self.jaxpr))
+        return optimized(closed(self.jaxpr), self._traced.backend)
 
     @property
     def kernels(self) -> Any:
@@ -169,7 +169,7 @@ class Compiled:
         self._calls: dict[Any, FastCall] = {}
 
     def __repr__(self) -> str:
-        return f"{self._traced.fun_name}, compiled from\n{optimized(closed(self._traced.jaxpr))}"
+        return f"{self._traced.fun_name}, compiled from\n{optimized(closed(self._traced.jaxpr), self._traced.backend)}"
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if current_trace() is None and not (config.debug_nans or config.debug_infs or config.debug_key_reuse):

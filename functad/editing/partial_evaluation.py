@@ -10,7 +10,6 @@ from functad import machine_model
 from functad.editing.substitution import Substitution
 from functad.ir import Eqn, Program, Var, definitions, has_effects, subprograms
 from functad.lowering_rules import ControlFlow, Indexed
-from functad.primitives.common import broadcast_in_dim_p
 from functad.primitives.cost import operations_of
 
 
@@ -40,12 +39,13 @@ def split_invariant(program: Program, invariant: Sequence[bool]) -> tuple[Progra
 
 def _is_trivial(eqn: Eqn) -> bool:
     """Whether an equation costs less than the memory of its result: what repeats, or numbers, elements."""
-    return all(not isinstance(a, Var) for a in eqn.invars) or eqn.primitive is broadcast_in_dim_p
-
-
-def _takes_no_memory(eqn: Eqn) -> bool:
     rule = eqn.primitive.lower
-    return eqn.primitive is broadcast_in_dim_p or isinstance(rule, Indexed) and rule.same_memory
+    return all(not isinstance(a, Var) for a in eqn.invars) or isinstance(rule, Indexed) and rule.repeats
+
+
+def _keeps_memory(eqn: Eqn) -> bool:
+    rule = eqn.primitive.lower
+    return isinstance(rule, Indexed) and rule.same_memory
 
 
 def _may_never_end(eqn: Eqn) -> bool:
@@ -72,7 +72,7 @@ def recompute_cheap(
         eqn = definitions(forward).get(var)
         if eqn is None or depth == machine_model.DEEPEST_RECOMPUTATION:
             return None
-        if operations_of(eqn) > machine_model.CHEAP_OPERATIONS and not _takes_no_memory(eqn):
+        if operations_of(eqn) > machine_model.CHEAP_OPERATIONS and not _keeps_memory(eqn):
             return None
         found: dict[Var, None] = {var: None}
         for operand in eqn.invars:

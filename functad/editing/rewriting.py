@@ -12,8 +12,8 @@ from typing import Any
 
 from functad.editing.splicing import splice
 from functad.editing.substitution import Substitution
-from functad.errors import CustomRuleError, ProgramError
-from functad.ir import Atom, Aval, Eqn, Literal, Primitive, Program, Var
+from functad.errors import ProgramError
+from functad.ir import Atom, Eqn, Primitive, Program, Var
 from functad.observing import watching
 from functad.records import Record
 
@@ -91,37 +91,6 @@ class Rule(Record):
     of: tuple[Primitive, ...] | None
     make: Callable[[Eqn, View], Atom | Eqn | Sequence[Eqn] | None]
     because: str
-
-
-def checked_rule(rule: Rule) -> Rule:
-    """A rule of a user's, which raises where it makes what cannot stand for an equation.
-
-    Raises:
-        CustomRuleError: at its use: it has made something else than an atom or equations, or of other types.
-    """
-
-    def make(eqn: Eqn, view: View) -> Atom | Eqn | Sequence[Eqn] | None:
-        made = rule.make(eqn, view)
-        if made is None or made is eqn:
-            return None
-        wanted = [v.aval for v in eqn.outvars]
-        if isinstance(made, (Var, Literal)):
-            given: list[Aval] | None = [made.aval]
-        else:
-            eqns = [made] if isinstance(made, Eqn) else made if isinstance(made, Sequence) else [None]
-            known = all(isinstance(e, Eqn) for e in eqns)
-            defined = {v for e in eqns for v in e.outvars} if known else set()
-            given = [v.aval for v in eqn.outvars if v in defined] if known else None
-        if given is None or len(given) != len(wanted) or not all(g.same_type(w) for g, w in zip(given, wanted)):
-            types = ["nothing that it can be"] if given is None else [", ".join(a.str_short() for a in given)]
-            raise CustomRuleError(
-                f"the rule {rule.name!r} of the optimiser made ({types[0]}) of `{eqn.primitive.name}` at {eqn.source}, "
-                f"which gives ({', '.join(a.str_short() for a in wanted)}): return an atom of that type, equations "
-                "that define all of eqn.outvars, or None"
-            )
-        return made
-
-    return Rule(rule.name, rule.of, make, rule.because)
 
 
 def rewrite(program: Program, rules: Sequence[Rule]) -> Program:

@@ -13,11 +13,11 @@ import numpy as np
 
 from functad.backends import BACKENDS
 from functad.config import config, extensions_of, set_extension
-from functad.editing.rewriting import Rule, View, checked_rule
+from functad.editing.rewriting import Rule, View
 from functad.errors import ArgumentError, close_names
+from functad.extend.rewrites import checked_pass, checked_rule
 from functad.ir import Atom, Eqn, Primitive, Program
-from functad.optimize.own_passes import OwnPass
-from functad.optimize.pipeline import PASSES
+from functad.optimize.pipeline import PASSES, OwnPass
 
 
 class Registration:
@@ -186,7 +186,7 @@ def register_pass(
     if not because.strip():
         raise ArgumentError(f"register_pass({name!r}): because must say why results are the same")
     _check_callable(f"register_pass({name!r})", "run", run)
-    return Registration("pass", name, OwnPass(name, run, after, because))
+    return Registration("pass", name, OwnPass(name, checked_pass(name, run), after, because))
 
 
 def _check_callable(function: str, argument: str, value: Any) -> None:

@@ -296,3 +296,32 @@ CUDA_JOINED_REDUCTIONS = 8
 
 CUDA_WAITED_STEPS = 32
 """steps at most after which a product is computed later, with another one that adds to it. Bound."""
+
+CUDA_SAME_POINTS = 4096
+"""points of a nest at most that each block of threads computes for itself, where a loop is one kernel of rows. Chosen:
+they take no longer than a tile of a product."""
+
+CUDA_ROW_BLOCKS = 2
+"""blocks of threads on each multiprocessor that have memory of their own, where a loop is one kernel of rows. Compared
+on no GPU yet: what two have for themselves fits into its cache."""
+
+CUDA_ROW_BYTES = 1 << 26
+"""bytes of such memory at most. Chosen: not much more than the cache of all multiprocessors."""
+
+CUDA_ROWS = (64, 32, 16, 8, 4)
+"""rows of a block of threads, where a loop is one kernel of rows: the first number for which there are blocks enough.
+Chosen: a tile of products for each operand that comes from shared memory has the fewest loads if it is large."""
+
+CUDA_KEPT_PRODUCT = 4e6
+"""operations of a product in a loop, within one without carries, from which on its steps are not written out. Compared:
+both loops are one kernel then, which takes 12 s to compile; eight steps written out take 175 s."""
+
+CUDA_ROW_TRIES = 64
+"""ways at most to find rows among the axes of nests, where a loop may be one kernel of rows. Bound."""
+
+CUDA_ROW_PAD = 8
+"""elements of shared memory behind each row that has a multiple of 32. Chosen: four rows, of which eight threads each
+read one, lie in other banks then."""
+
+CUDA_ROW_GROUPS = 16
+"""heads at most that share keys, where a loop may be one kernel of rows. Bound."""

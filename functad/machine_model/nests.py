@@ -154,5 +154,17 @@ SQUARES_AHEAD = 2
 """squares before it is written from which a square of a large result is asked for. Compared: at 1,024 rows 0.8 of the
 time without, with 1 to 4 the same; what is read is asked for early enough anyway."""
 
+LEAST_STREAMED = 4 * facts.SECOND_CACHE
+"""bytes of a result whose squares pass by the caches, if their rows fill cache lines. Derived: what the caches of some
+cores do not hold. Beside asking for memory, float32, two threads: 0.78, 0.64 and 0.58 of the time at 1,024, 2,048 and
+4,096 rows, 1.7 times at 512."""
+
+SQUARES_TOGETHER = (4, 2)
+"""rows of such squares that a loop goes along side by side: it reads four cache lines of each row. Compared, in C with
+streamed results of 1,024 and 2,048 rows: 0.98 and 0.89 of the time of one row of squares."""
+
+FEWEST_OF_SQUARES = 8
+"""such groups of rows of squares, for threads to share. Chosen."""
+
 WIDEST_IN_SQUARES = 8
 """bytes of the elements at most whose squares registers turn around. Chosen: LLVM has no wider integers in vectors."""

@@ -87,12 +87,16 @@ def array(
 ) -> Array:
     """Make an Array; see `asarray`. With `ndmin` axes of size 1 are put in front up to that many.
 
+    With `copy` it has memory of its own, which may be donated though `object` is not.
+
     >>> import functad.numpy as jnp
     >>> jnp.array([[1, 2], [3, 4]])
     Array([[1, 2],
            [3, 4]], dtype=int32)
     """
     x = asarray(object, dtype, device=device)
+    if copy and x is object and isinstance(x, ArrayImpl):
+        x = el.copy(x)
     if ndmin > x.ndim:
         x = reshape_to(x, (1,) * (ndmin - x.ndim) + x.shape)
     return x

@@ -446,14 +446,15 @@ def canonical_axes(name: str, axis: Any, ndim: int) -> tuple[int, ...]:
 
 def canonical_shape(name: str, shape: Any) -> tuple[int, ...]:
     """A `shape` argument, an integer or several, as a tuple of Python integers that are not negative."""
-    sizes = tuple(shape) if isinstance(shape, Iterable) and not isinstance(shape, Array) else (shape,)
-    if any(isinstance(n, Array) and n.dtype is dtypes.key_fry for n in sizes):
+    several = type(shape) is tuple or isinstance(shape, Iterable) and not isinstance(shape, Array)
+    sizes = tuple(shape) if several else (shape,)
+    if any([isinstance(n, Array) and n.dtype is dtypes.key_fry for n in sizes]):
         raise ArgumentError(f"{name}: shape must be an integer or several, got a random key; the key comes first")
     try:
-        result = tuple(n.__index__() for n in sizes)
+        result = tuple([n.__index__() for n in sizes])
     except AttributeError:
         raise ArgumentError(f"{name}: shape must be an integer or several, got {shape!r}") from None
-    if any(n < 0 for n in result):
+    if min(result, default=0) < 0:
         raise ArgumentError(f"{name}: shape={result} has a negative size")
     if math.prod(result) > MOST_ELEMENTS:
         raise TooLargeError(

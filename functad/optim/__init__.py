@@ -32,18 +32,6 @@ from typing import TYPE_CHECKING
 from functad.absent import absent
 from functad.optim.adam import adam, adamw
 from functad.optim.adaptive import scale_by_adam, scale_by_rms, scale_by_rss, scale_by_stddev
-from functad.optim.averaging import (
-    MultiSteps,
-    all_finite,
-    apply_if_finite,
-    average,
-    averaged,
-    ema,
-    loss_scale,
-    rescaled,
-    unscaled,
-)
-from functad.optim.factored import adafactor, clip_by_block_rms, scale_by_factored_rms, scale_by_param_block_rms
 from functad.optim.gradients import (
     clip,
     clip_by_global_norm,
@@ -55,18 +43,8 @@ from functad.optim.gradients import (
     trace,
 )
 from functad.optim.masking import add_decayed_weights, by_path, freeze, masked, multi_transform, set_to_zero
-from functad.optim.moments import (
-    scale_by_adadelta,
-    scale_by_adamax,
-    scale_by_amsgrad,
-    scale_by_lion,
-    scale_by_radam,
-    scale_by_trust_ratio,
-    scale_by_yogi,
-)
 from functad.optim.optimizer import Optimizer, SearchingOptimizer, TableRows, apply_updates, chain, stateless
 from functad.optim.rmsprop import adagrad, rmsprop
-from functad.optim.rows import lazy, rows_of
 from functad.optim.schedules import (
     constant_schedule,
     cosine_decay_schedule,
@@ -79,12 +57,34 @@ from functad.optim.schedules import (
     warmup_linear_decay_schedule,
 )
 from functad.optim.sgd import sgd
-from functad.optim.variants import adadelta, adamax, amsgrad, lamb, lion, nadam, nadamw, radam, yogi
 from functad.system.later import elsewhere
 
 if TYPE_CHECKING:
+    from functad.optim.averaging import (
+        MultiSteps,
+        all_finite,
+        apply_if_finite,
+        average,
+        averaged,
+        ema,
+        loss_scale,
+        rescaled,
+        unscaled,
+    )
+    from functad.optim.factored import adafactor, clip_by_block_rms, scale_by_factored_rms, scale_by_param_block_rms
     from functad.optim.least_squares import LeastSquaresResults, levenberg_marquardt
+    from functad.optim.moments import (
+        scale_by_adadelta,
+        scale_by_adamax,
+        scale_by_amsgrad,
+        scale_by_lion,
+        scale_by_radam,
+        scale_by_trust_ratio,
+        scale_by_yogi,
+    )
     from functad.optim.quasi_newton import lbfgs, scale_by_lbfgs, scale_by_zoom_linesearch, value_and_grad_from_state
+    from functad.optim.rows import lazy, rows_of
+    from functad.optim.variants import adadelta, adamax, amsgrad, lamb, lion, nadam, nadamw, radam, yogi
 
 __all__ = [
     "LeastSquaresResults",
@@ -165,12 +165,25 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    # They take line searches and solvers along, which are as much as all the others together.
+    # They take `lax`, line searches and solvers along, which are more than all that SGD and Adam need.
     _PLACES = {
+        "functad.optim.averaging": [
+            "MultiSteps", "all_finite", "apply_if_finite", "average", "averaged", "ema", "loss_scale", "rescaled",
+            "unscaled",
+        ],
+        "functad.optim.factored": [
+            "adafactor", "clip_by_block_rms", "scale_by_factored_rms", "scale_by_param_block_rms",
+        ],
         "functad.optim.least_squares": ["LeastSquaresResults", "levenberg_marquardt"],
+        "functad.optim.moments": [
+            "scale_by_adadelta", "scale_by_adamax", "scale_by_amsgrad", "scale_by_lion", "scale_by_radam",
+            "scale_by_trust_ratio", "scale_by_yogi",
+        ],
         "functad.optim.quasi_newton": [
             "lbfgs", "scale_by_lbfgs", "scale_by_zoom_linesearch", "value_and_grad_from_state",
         ],
+        "functad.optim.rows": ["lazy", "rows_of"],
+        "functad.optim.variants": ["adadelta", "adamax", "amsgrad", "lamb", "lion", "nadam", "nadamw", "radam", "yogi"],
     }  # fmt: skip
     __getattr__ = absent(__name__, found=elsewhere(_PLACES))
 

@@ -40,30 +40,23 @@ from functad.records import NamedTuple
 from functad.tracing import bind
 
 
-def moved_rows(move: Eqn, view: View) -> list[Eqn] | None:
-    """Transposed or reshaped rows of a table are the rows at transposed or reshaped indices."""
-    gathered = view.definition(move.invars[0], gather_p)
-    rows = _rows_of(gathered) if gathered else None
-    moved = _moved(rows, move, move.outvars[0].aval, backwards=False) if rows else None
-    if gathered is None or moved is None:
+def moved_rows(eqn: Eqn, view: View) -> list[Eqn] | None:
+    """Transposed or reshaped rows of a table are the rows at indices so moved; rows are added at those moved back."""
+    is_added = eqn.primitive is scatter_add_p
+    with_rows = eqn if is_added else view.definition(eqn.invars[0], gather_p)
+    move = view.definition(eqn.invars[2], transpose_p, reshape_p) if is_added else eqn
+    rows = _rows_of(with_rows) if with_rows and move else None
+    moved = _moved(rows, move, backwards=is_added) if move and rows else None
+    if with_rows is None or move is None or moved is None:
         return None
-    numbers = gathered.params["dimension_numbers"]._replace(offset_dims=moved.window)
-    params = {**gathered.params, "dimension_numbers": numbers, "indices_are_sorted": False}
-    return spliced(lambda t, i: [bind(gather_p, t, moved.of_indices(i), **params)], gathered.invars, move)
+    of_indices, window = moved
+    numbers = with_rows.params["dimension_numbers"]
+    params = {"dimension_numbers": type(numbers)(window, *numbers[1:]), "indices_are_sorted": False}
 
+    def compute(table: Any, indices: Any, *added: Any) -> list[Any]:
+        return [bind(with_rows.primitive, table, of_indices(indices), *added, **{**with_rows.params, **params})]
 
-def added_moved_rows(eqn: Eqn, view: View) -> list[Eqn] | None:
-    """Rows are added to a table before they are transposed or reshaped, at indices that are so moved back."""
-    table, indices, updates = eqn.invars
-    move = view.definition(updates, transpose_p, reshape_p)
-    rows = _rows_of(eqn) if move else None
-    moved = _moved(rows, move, move.invars[0].aval, backwards=True) if move and rows else None
-    if move is None or moved is None:
-        return None
-    numbers = eqn.params["dimension_numbers"]._replace(update_window_dims=moved.window)
-    params = {**eqn.params, "dimension_numbers": numbers, "indices_are_sorted": False}
-    operands = [table, indices, move.invars[0]]
-    return spliced(lambda t, i, u: [bind(scatter_add_p, t, moved.of_indices(i), u, **params)], operands, eqn)
+    return spliced(compute, [*with_rows.invars[:2], *(move.invars if is_added else ())], eqn)
 
 
 def rows_times_matrix(eqn: Eqn, view: View) -> list[Eqn] | None:
@@ -180,13 +173,6 @@ class _Rows(NamedTuple):
     shape: tuple[int, ...]
 
 
-class _Moved(NamedTuple):
-    """What stands for the indices of rows that are moved, and the axes along a row then."""
-
-    of_indices: Callable[[Any], Any]
-    window: tuple[int, ...]
-
-
 def _rows_of(eqn: Eqn) -> _Rows | None:
     """The rows that a gather reads, or a scatter adds, if they are whole and there are many for each of the table."""
     table, indices, *updates = [a.aval for a in eqn.invars]
@@ -201,19 +187,23 @@ def _rows_of(eqn: Eqn) -> _Rows | None:
     return _Rows(window, tuple(d for d in range(len(shape)) if d not in window), shape)
 
 
-def _moved(rows: _Rows, move: Eqn, to: Aval, backwards: bool) -> _Moved | None:
-    """What a transpose or a reshape does to rows, or takes back, if they are rows still."""
+def _moved(rows: _Rows, move: Eqn, backwards: bool) -> tuple[Callable[[Any], Any], tuple[int, ...]] | None:
+    """What a transpose or a reshape does to the indices of rows, and the axes along a row then, if they are rows still.
+
+    backwards: what takes it back does.
+    """
     if move.primitive is transpose_p:
         permutation = move.params["permutation"]
         permutation = np.argsort(permutation).tolist() if backwards else permutation
         order = [rows.batch.index(d) for d in permutation if d not in rows.window]
         window = tuple(i for i, d in enumerate(permutation) if d in rows.window)
         in_order = [d for d in permutation if d in rows.window] == list(rows.window)
-        return _Moved(lambda indices: transpose(indices, (*order, len(order))), window) if in_order else None
-    first, old = to.ndim - len(rows.window), len(rows.batch)
-    if rows.batch != tuple(range(old)) or to.shape[first:] != rows.shape[old:]:
+        return (lambda indices: transpose(indices, (*order, len(order))), window) if in_order else None
+    shape = (move.invars[0] if backwards else move.outvars[0]).aval.shape
+    first, old = len(shape) - len(rows.window), len(rows.batch)
+    if rows.batch != tuple(range(old)) or shape[first:] != rows.shape[old:]:
         return None
-    return _Moved(lambda indices: reshape(indices, (*to.shape[:first], 1)), tuple(range(first, to.ndim)))
+    return lambda indices: reshape(indices, (*shape[:first], 1)), tuple(range(first, len(shape)))
 
 
 def _is_large_product(eqn: Eqn) -> bool:

@@ -57,15 +57,11 @@ def few_kept(eqn: Eqn, view: View) -> list[Eqn] | None:
     if not short or math.prod(operand.aval.shape[d] for d in short) > machine_model.MOST_SUMMED_AT_ONCE:
         return None
     (axis, *_) = short
-    within = [d - (d > axis) for d in axes]
+    params = {**eqn.params, "axes": tuple(d - (d > axis) for d in axes)}
 
     def each(x: Any) -> list[Any]:
         parts = [_at(x, [axis], [k]) for k in range(operand.aval.shape[axis])]
-        return [
-            stack(
-                [bind(eqn.primitive, part, **{**eqn.params, "axes": tuple(within)}) for part in parts], kept.index(axis)
-            )
-        ]
+        return [stack([bind(eqn.primitive, part, **params) for part in parts], kept.index(axis))]
 
     return spliced(each, [operand], eqn)
 
@@ -76,25 +72,18 @@ def part_of_pairs(eqn: Eqn, view: View) -> Atom | list[Eqn] | None:
     steps = _steps_to(operand, view) if are_pairs(operand, view) else None
     if steps is None or not (steps or view.definition(operand, broadcast_in_dim_p)):
         return None
-    made = {s.outvars[0] for s in steps}
-    leaves = [*{id(a): a for s in steps for a in s.invars if a not in made}.values()] if steps else [operand]
-    repeats = [view.definition(a, broadcast_in_dim_p) if a.aval.shape else None for a in leaves]
+    computed = {s.outvars[0] for s in steps}
+    leaves = [*dict.fromkeys(a for s in steps for a in s.invars if a not in computed)] or [operand]
+    repeats = [view.definition(a, broadcast_in_dim_p) for a in leaves]
     given = [a if r is None else r.invars[0] for a, r in zip(leaves, repeats)]
     if not steps and given[0].aval.shape == part.aval.shape:
         return given[0]  # which is repeated along the axis that is cut
 
     def of_slices(*values: Any) -> list[Any]:
-        parts = {}
-        for leaf, repeat, x in zip(leaves, repeats, values):
-            if repeat is None:
-                parts[id(leaf)] = _sliced(x, range(leaf.aval.ndim), eqn)
-            else:
-                dims = repeat.params["broadcast_dimensions"]
-                x = _sliced(x, dims, eqn)
-                parts[id(leaf)] = broadcast_in_dim(x, shape=part.aval.shape, broadcast_dimensions=dims)
+        parts = {a: _sliced(x, repeat, eqn) for a, repeat, x in zip(leaves, repeats, values)}
         for s in steps:
-            parts[id(s.outvars[0])] = bind(s.primitive, *[parts[id(a)] for a in s.invars], **s.params)
-        return [parts[id(operand)]]
+            parts[s.outvars[0]] = bind(s.primitive, *[parts[a] for a in s.invars], **s.params)
+        return [parts[operand]]
 
     return spliced(of_slices, given, eqn)
 
@@ -118,13 +107,16 @@ def _is_step(eqn: Eqn, aval: Aval) -> bool:
     return len(eqn.outvars) == 1 and isinstance(eqn.primitive.lower, Scalar) and eqn.outvars[0].aval.shape == aval.shape
 
 
-def _sliced(x: Any, dims: Sequence[int], eqn: Eqn) -> Any:
-    """The part of an operand, whose axes are some of those that an equation slices, or repeated along them."""
-    starts, limits, strides = (eqn.params[k] for k in ("start_indices", "limit_indices", "strides"))
-    bounds = [(starts[d], limits[d], strides[d] if strides else 1) for d in dims]
-    if not x.shape or all(bound == (0, n, 1) or n == 1 for n, bound in zip(x.shape, bounds)):
-        return x
-    return slice_(x, *zip(*[(0, 1, 1) if n == 1 else bound for n, bound in zip(x.shape, bounds)]))
+def _sliced(x: Any, repeat: Eqn | None, cut: Eqn) -> Any:
+    """The part of an operand that an equation cuts out, or of what repeats it."""
+    starts, limits, strides = (cut.params[k] for k in ("start_indices", "limit_indices", "strides"))
+    dims = repeat.params["broadcast_dimensions"] if repeat else range(x.ndim)
+    places = [(starts[d], limits[d], strides[d] if strides else 1) for d in dims]
+    bounds = [(0, 1, 1) if n == 1 else place for n, place in zip(x.shape, places)]
+    if any(bound != (0, n, 1) for n, bound in zip(x.shape, bounds)):
+        x = slice_(x, *zip(*bounds))
+    shape = cut.outvars[0].aval.shape
+    return broadcast_in_dim(x, shape=shape, broadcast_dimensions=dims) if repeat else x
 
 
 def are_pairs(atom: Atom, view: View, least: int | None = None) -> bool:

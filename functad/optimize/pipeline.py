@@ -6,7 +6,6 @@ No pass assumes that NaN, infinities or signed zeros do not occur.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 
 from functad.config import config, extensions_of
 from functad.editing.common_subexpressions import share_common_subexpressions
@@ -16,10 +15,26 @@ from functad.editing.inlining import inline_calls
 from functad.editing.rewriting import rewrite
 from functad.ir import Program
 from functad.observing import watching
+from functad.optimize.loops.devices import for_device
 from functad.optimize.loops.joining import fuse_scans, merge_whiles
 from functad.optimize.loops.passes import has_loops, optimize_loops
-from functad.optimize.own_passes import OwnPass, run_own_pass
 from functad.optimize.rules import PRODUCT_RULES, ROW_RULES, SCALAR_RULES, SINK_RULES, SUM_RULES
+from functad.records import Record
+
+
+class OwnPass(Record):
+    """A pass of a user's.
+
+    name:    what it does, in a few words
+    run:     from Program to Program
+    after:   the name of functad's own pass behind which it runs
+    because: why the results are the same: NaN, infinities and signed zeros included
+    """
+
+    name: str
+    run: Callable[[Program], Program]
+    after: str
+    because: str
 
 
 def simplify(program: Program) -> Program:
@@ -42,6 +57,12 @@ def simplify(program: Program) -> Program:
     return program
 
 
+def simplify_for_device(program: Program) -> Program:
+    """All passes, for a GPU."""
+    with for_device():
+        return simplify(program)
+
+
 def _with_own_passes() -> Iterator[tuple[str, str, Callable[[Program], Program]]]:
     """The name of each pass, what it says of itself, and the pass: those of users behind the ones that they name."""
     waiting: list[OwnPass] = [*extensions_of("pass").values()]
@@ -49,7 +70,7 @@ def _with_own_passes() -> Iterator[tuple[str, str, Callable[[Program], Program]]
         yield a_pass.__name__, (a_pass.__doc__ or "").partition("\n")[0], a_pass
         for own in [own for own in waiting if own.after == a_pass.__name__]:
             waiting.remove(own)
-            yield own.name, own.because, partial(run_own_pass, own)
+            yield own.name, own.because, own.run
 
 
 def optimize_control(program: Program) -> Program:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functad.control import scan_p
 from functad.editing.rewriting import Rule
-from functad.optimize import algebra, broadcasts, gathered_products, moves, pairs, products, scatters, spectra, stacks
+from functad.optimize import algebra, broadcasts, gathered_products, moving, pairs, products, scatters, spectra, stacks
 from functad.optimize.loops import products as loop_products
 from functad.optimize.loops import slices
 from functad.primitives.arithmetic import div_p, neg_p
@@ -36,13 +36,13 @@ SCALAR_RULES = (
     Rule("known case", (select_n_p,), algebra.known_case, "the case that is chosen, indices clamped, or the only one"),
     Rule("update of some rows", (select_n_p,), scatters.made_for_some_rows, "what is dropped, or written back, stays"),
     Rule("the same value", None, algebra.same_value, "`stop_gradient`, no conversion, a sum of one give it"),
-    Rule("transposed twice", (transpose_p,), moves.transposed_twice, _SAME_ELEMENTS),
-    Rule("reshaped twice", (reshape_p, squeeze_p), moves.reshaped_twice, _SAME_ELEMENTS),
+    Rule("transposed twice", (transpose_p,), moving.transposed_twice, _SAME_ELEMENTS),
+    Rule("reshaped twice", (reshape_p, squeeze_p), moving.reshaped_twice, _SAME_ELEMENTS),
     Rule("slice of stacked arrays", (slice_p,), stacks.slice_of_stack, _SAME_ELEMENTS),
     Rule("stacked arrays apart", (unstack_p,), stacks.unstacked, _SAME_ELEMENTS),
     Rule("each of stacked arrays", None, stacks.each_of_stack, "each element is of the same numbers"),
-    Rule("element of a range", (slice_p,), moves.element_of_range, "a range has its places as elements"),
-    Rule("slice at a known place", (dynamic_slice_p,), moves.slice_at_known_place, "the place is clamped alike"),
+    Rule("element of a range", (slice_p,), moving.element_of_range, "a range has its places as elements"),
+    Rule("slice at a known place", (dynamic_slice_p,), moving.slice_at_known_place, "the place is clamped alike"),
 )  # fmt: skip
 """Numbers and moves: for every Program."""
 
@@ -54,8 +54,7 @@ PRODUCT_RULES = (
 """Matrix products: after equal equations have become one, as it matters who else reads a product."""
 
 ROW_RULES = (
-    Rule("moved rows", (transpose_p, reshape_p), gathered_products.moved_rows, _SAME_ELEMENTS),
-    Rule("sum of moved rows", (scatter_add_p,), gathered_products.added_moved_rows, "the same terms"),
+    Rule("moved rows", (transpose_p, reshape_p, scatter_add_p), gathered_products.moved_rows, _SAME_ELEMENTS),
     Rule("product of gathered rows", (dot_general_p,), gathered_products.rows_times_matrix, _ONCE),
     Rule("gradient of a table", (scatter_add_p,), gathered_products.rows_added_to_table, _ONCE),
 )  # fmt: skip

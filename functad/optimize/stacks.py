@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from functad import machine_model
-from functad.editing.rewriting import View, spliced
-from functad.ir import Atom, Eqn, Program, memoised
+from functad.editing.rewriting import View
+from functad.ir import Atom, Eqn, Program, Var, memoised
 from functad.lowering_rules import Scalar
 from functad.primitives.common import reshape_p
-from functad.primitives.joining import stack, stack_p, unstack, unstack_p
+from functad.primitives.joining import stack_p, unstack_p
 from functad.primitives.structure import slice_p
-from functad.tracing import bind
 
 
 def slice_of_stack(eqn: Eqn, view: View) -> Eqn | None:
@@ -58,11 +56,29 @@ def each_of_stack(eqn: Eqn, view: View) -> list[Eqn] | None:
     if axis not in apart[eqn.outvars[0]]:
         return None
 
-    def each(*operands: Any) -> list[Any]:
-        parts = [unstack(x, axis) if x.shape else [x] * count for x in operands]
-        return [stack([bind(eqn.primitive, *part, **eqn.params) for part in zip(*parts)], axis)]
+    made: list[Eqn] = []
+    operands = [_parts(atom, stacks[0], eqn, view, made) for atom in eqn.invars]
+    (out,) = eqn.outvars
+    results = [Var(out.aval.update(shape=_without(out.aval.shape, axis))) for _ in range(count)]
+    made += [eqn.replace(invars=part, outvars=[result]) for part, result in zip(zip(*operands), results)]
+    return [*made, eqn.replace(primitive=stack_p, invars=results, params={"axis": axis})]
 
-    return spliced(each, eqn.invars, eqn)
+
+def _parts(atom: Atom, stacked: Eqn, eqn: Eqn, view: View, made: list[Eqn]) -> Sequence[Atom]:
+    """What stands in an equation for each of the stacked arrays; `made` gets what cuts an array apart for that."""
+    axis, count = stacked.params["axis"], len(stacked.invars)
+    if not atom.aval.shape:
+        return [atom] * count
+    known = view.definition(atom, stack_p)
+    if known and known.params["axis"] == axis:
+        return known.invars
+    parts = [Var(atom.aval.update(shape=_without(atom.aval.shape, axis))) for _ in range(count)]
+    made.append(Eqn(unstack_p, [atom], {"axis": axis}, parts, eqn.source))
+    return parts
+
+
+def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return (*shape[:axis], *shape[axis + 1 :])
 
 
 def _is_element_wise(eqn: Eqn) -> bool:

@@ -60,7 +60,7 @@ def _width(x: np.ndarray) -> int:
 def _shift_bits(shift: Callable[..., Any], x: np.ndarray, y: np.ndarray) -> Any:
     """A shift that brings in zeros; counts beyond the width, negative ones among them, leave only zeros."""
     bits, count = _bits(x), _bits(y)
-    if count.ndim == 0 and count < _width(x):
+    if count.ndim == 0 and int(count) < _width(x):
         return shift(bits, count).view(x.dtype)
     # C leaves a shift by more than the width undefined.
     shifted = np.where(count < _width(x), shift(bits, count), bits.dtype.type(0))

@@ -17,7 +17,7 @@ from functad.dtypes import compute_dtype, is_narrow_float, kind_of
 from functad.errors import DifferentiationError, DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.ir import UNKNOWN, Absent, Aval, Example, OwnDerivative, Primitive, UndefinedPrimal, Zero
-from functad.lowering_rules import Indexed, Reduction, Scalar
+from functad.lowering_rules import Indexed, OfSlices, Reduction, Scalar
 from functad.primitive_record import takes_narrow
 from functad.primitives.kernels.conversion import converted
 from functad.primitives.kernels.pieces import in_pieces
@@ -135,14 +135,12 @@ def _broadcast_in_dim_element(
     return str(context.read(0, [index[d] * int(n != 1) for d, n in zip(broadcast_dimensions, sizes)]))
 
 
-def _broadcast_in_dim_of_slices(
-    x: Aval, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]
-) -> tuple[dict[str, Any], bool] | None:
+def _broadcast_in_dim_of_slices(x: Aval, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]) -> OfSlices:
     is_cut = broadcast_dimensions[:1] == (0,) and x.shape[0] == shape[0]
     rest = broadcast_dimensions[1:] if is_cut else broadcast_dimensions
     if 0 in rest:
         return None
-    return {"shape": shape[1:], "broadcast_dimensions": tuple(d - 1 for d in rest)}, is_cut
+    return {"shape": shape[1:], "broadcast_dimensions": tuple(d - 1 for d in rest)}, [is_cut]
 
 
 broadcast_in_dim_p: Primitive = Primitive(
@@ -154,7 +152,7 @@ broadcast_in_dim_p: Primitive = Primitive(
     jvp=OwnDerivative(),
     transpose=_broadcast_in_dim_transpose,
     batch=_broadcast_in_dim_batch,
-    lower=Indexed(_broadcast_in_dim_element, free=True, of_slices=_broadcast_in_dim_of_slices),
+    lower=Indexed(_broadcast_in_dim_element, free=True, repeats=True, sliced=_broadcast_in_dim_of_slices),
     examples=lambda: [
         Example(args=(normal(3),), params={"shape": (2, 3), "broadcast_dimensions": (1,)}),
         Example(args=(normal(1, 3),), params={"shape": (2, 4, 3), "broadcast_dimensions": (0, 2)}),
@@ -251,9 +249,9 @@ def _transpose_batch(axis_size: int, args: Any, dims: Any, *, permutation: tuple
     return transpose(args[0], (d, *(i + (i >= d) for i in permutation))), 0
 
 
-def _transpose_of_slices(x: Aval, *, permutation: tuple[int, ...]) -> tuple[dict[str, Any], bool] | None:
+def _transpose_of_slices(x: Aval, *, permutation: tuple[int, ...]) -> OfSlices:
     first, *others = permutation
-    return None if first else ({"permutation": tuple(d - 1 for d in others)}, True)
+    return None if first else ({"permutation": tuple(d - 1 for d in others)}, [True])
 
 
 transpose_p = Primitive(
@@ -268,7 +266,7 @@ transpose_p = Primitive(
     lower=Indexed(
         lambda context, index, *, permutation: context.read(0, [index[i] for i in _inverse(permutation)]),
         free=True,
-        of_slices=_transpose_of_slices,
+        sliced=_transpose_of_slices,
     ),
     examples=lambda: [
         Example(args=(normal(2, 3),), params={"permutation": (1, 0)}),

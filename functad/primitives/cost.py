@@ -6,7 +6,7 @@ import re
 
 from functad import machine_model
 from functad.ir import Eqn
-from functad.lowering_rules import Scalar
+from functad.lowering_rules import Indexed, Scalar
 from functad.primitives.loops.text import CASTS
 
 _WORD = re.compile(r"\b([A-Za-z_]\w*)\(")
@@ -31,8 +31,11 @@ def weight_of(eqn: Eqn) -> int:
 
 
 def operations_of(eqn: Eqn) -> float:
-    """How many additions take as long as an element of an equation; infinitely many if it is not element-wise."""
+    """How many additions take as long as an element of an equation that is element-wise, or repeats what it reads.
+
+    Infinitely many for all others.
+    """
     rule = eqn.primitive.lower
     if not isinstance(rule, Scalar):
-        return float("inf")
+        return 0 if isinstance(rule, Indexed) and rule.repeats else float("inf")
     return weight_of(eqn) + (machine_model.QUOTIENT_OPERATIONS - 1) * len(_QUOTIENT.findall(rule.text(eqn)))

@@ -132,6 +132,8 @@ def _word_impl(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def _encrypted_impl(words: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    if not words.shape:
+        return kernels.encrypted_counters(int(words), shape)
     halves = _halves(words).reshape(*words.shape, *[1] * len(shape), 2)
     counters = np.arange(math.prod(shape), dtype=np.uint32).reshape(shape)
     return kernels.threefry2x32(halves[..., 0], halves[..., 1], _ZERO, counters)
@@ -155,7 +157,7 @@ def _bits_impl(words: np.ndarray, *, bit_width: int, shape: tuple[int, ...]) -> 
 
 # --- on words, by other primitives ------------------------------------------------------------------
 
-_ZERO = np.uint32(0)
+_ZERO = np.array(0, np.uint32)
 _SHIFT = np.uint64(32)
 
 

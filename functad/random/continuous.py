@@ -7,6 +7,7 @@ Knows no generator: all randomness comes from `uniform`. The parameters are diff
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -74,9 +75,15 @@ def normal(key: Any, shape: Any = (), dtype: Any = None) -> Array:
 
 @composed
 def _normal(name: str, key: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    low, span, root = _normal_constants(dtype)
+    return strict.mul(root, el.erf_inv(_between(_unit(name, key, shape, dtype), low, span)))
+
+
+@cache
+def _normal_constants(dtype: np.dtype) -> tuple[np.ndarray, ...]:
+    """The number above −1, its distance from 1, and √2."""
     above_minus_one = np.nextafter(dtype.type(-1), dtype.type(0))
-    u = _uniform(name, key, shape, dtype, above_minus_one, 1.0)
-    return strict.mul(dtype.type(math.sqrt(2)), el.erf_inv(u))
+    return _of_rank_0(dtype, above_minus_one, 1 - above_minus_one, math.sqrt(2))
 
 
 def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = None) -> Array:
@@ -196,18 +203,43 @@ def check_mode(name: str, mode: str | None) -> str:
 
 @composed
 def _uniform(name: str, key: Any, shape: tuple[int, ...], dtype: np.dtype, minval: Any, maxval: Any) -> Any:
-    # Random mantissa bits under the exponent of 1 make a number in [1, 2).
-    word, mantissa = _UNSIGNED[dtype.itemsize], finfo(dtype).nmant
-    drawn = dtypes.uint8 if mantissa < 8 else word  # JAX draws no more bits for bfloat16
-    random = convert(random_bits(name, key, drawn, shape), word)
-    random = el.shift_right_logical(random, word.type(8 * drawn.itemsize - mantissa))
-    random = el.or_(random, dtype.type(1).view(word))
-    unit = el.sub(bitcast_convert_type(random, dtype), dtype.type(1))
+    unit = _unit(name, key, shape, dtype)
     if type(minval) is float and type(maxval) is float and (minval, maxval) == (0.0, 1.0):
         return unit
     low, high = (_bound(name, b, dtype, shape) for b in (minval, maxval))
-    span = el.sub(high, low)
+    return _between(unit, low, el.sub(high, low))
+
+
+def _unit(name: str, key: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    """Random numbers in [0, 1): random mantissa bits under the exponent of 1 make a number in [1, 2)."""
+    drawn, word, unused, pattern, one = _unit_constants(dtype)
+    random = random_bits(name, key, drawn, shape)
+    if drawn is not word:
+        random = convert(random, word)
+    random = el.or_(el.shift_right_logical(random, unused), pattern)
+    return el.sub(bitcast_convert_type(random, dtype), one)
+
+
+@cache
+def _unit_constants(dtype: np.dtype) -> tuple[np.dtype, np.dtype, np.ndarray, np.ndarray, np.ndarray]:
+    """The dtypes of drawn bits and of a number's pattern, how many bits are too many, and 1 as pattern and number."""
+    word, mantissa = _UNSIGNED[dtype.itemsize], finfo(dtype).nmant
+    drawn = dtypes.uint8 if mantissa < 8 else word  # JAX draws no more bits for bfloat16
+    (one,) = _of_rank_0(dtype, 1)
+    unused, pattern = _of_rank_0(word, 8 * drawn.itemsize - mantissa, one[()].view(word))
+    return drawn, word, unused, pattern, one
+
+
+def _between(unit: Any, low: Any, span: Any) -> Any:
     return el.max(low, el.add(strict.mul(unit, span), low))
+
+
+def _of_rank_0(dtype: np.dtype, *values: Any) -> tuple[np.ndarray, ...]:
+    """Numbers as arrays, which NumPy takes in half of the time of its scalars."""
+    arrays = tuple(np.array(v, dtype) for v in values)
+    for a in arrays:
+        a.setflags(write=False)
+    return arrays
 
 
 def _bound(name: str, bound: Any, dtype: np.dtype, shape: tuple[int, ...]) -> Any:

@@ -54,7 +54,7 @@ class LaterFunction:
         self._function: Callable[..., Any] | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._found()(*args, **kwargs)
+        return (self._function or self._found())(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

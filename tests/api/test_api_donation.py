@@ -333,3 +333,12 @@ def test_without_memory_to_start_donated_arguments_keep_their_elements(name):
     assert np.all(view == 1) and np.all(array == 1)
     where = address(w)
     assert address(jit(lambda w: w * 2, donate_argnums=0)(w)) == where
+
+
+@pytest.mark.parametrize("made", [jnp.array, jnp.copy])
+def test_a_copy_is_donated_without_its_original(made):
+    x = jnp.ones(3)
+    y = made(x)
+    assert y is not x and jnp.array(x, copy=False) is x
+    functad.jit(lambda x: x + 1, donate_argnums=0)(y)
+    assert np.array_equal(x, np.ones(3)) and y.is_deleted()

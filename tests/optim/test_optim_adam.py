@@ -16,6 +16,7 @@ from functad.errors import ArgumentError, ShapeError, TreeError
 
 RNG = np.random.default_rng(0)
 START = RNG.standard_normal(5)
+OPTIM = {name: getattr(optim, name) for name in optim.__all__}
 GRADIENTS = RNG.standard_normal((6, 5)) * np.array([1e-3, 1.0, 1e3, 0.0, -1.0])
 
 
@@ -315,7 +316,7 @@ DOCUMENTED = _documented()
 def test_a_step_moves_the_arrays_that_are_documented(made):
     """Params and what is kept of them are read and written where they lie, most of them in one pass."""
     read, written, expected, _ = DOCUMENTED[made]
-    passes, arena = _passes(eval(made, vars(optim)))
+    passes, arena = _passes(eval(made, OPTIM))
     assert passes == expected and sum(passes) == read + written
     assert arena < (4.1e6 if made.startswith("lamb") else 1e5)  # lamb keeps its direction, which comes from two arrays
 
@@ -336,7 +337,7 @@ def test_a_step_moves_no_more_than_its_mathematics_asks_for(made):
     """The gradients once, the params and the arrays that are kept of them twice, and what must be known before."""
     read, written, passes, least = DOCUMENTED[made]
     params = functad.ShapeDtypeStruct((1000, 1000), "float32")
-    kept = functad.eval_shape(eval(made, vars(optim)).init, params)
+    kept = functad.eval_shape(eval(made, OPTIM).init, params)
     before = KNOWN_BEFORE.get(made, [])
     arrays = sum(leaf.shape == params.shape for leaf in functad.tree.leaves((params, kept)))
     assert least == 1 + 2 * arrays + len(before)

@@ -89,6 +89,31 @@ def test_what_stays_together_is_computed_at_once(fun: Any) -> None:
     assert names(optimized_program(fun, X, Y)).count("tanh") == 1
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_what_is_not_stacked_is_cut_where_it_meets_what_is(axis: int) -> None:
+    def fun(x: Any, y: Any, both: Any, number: Any) -> Any:
+        return lax.unstack(jnp.where(both > number, jnp.stack([x, y], axis) * number, both), axis)
+
+    both = np.stack([Y, X], axis)
+    program = optimized_program(fun, X, Y, both, np.float32(0.7))
+    assert "stack" not in names(program) and names(program).count("unstack") >= 1
+    assert names(program).count("select_n") == 2
+    for found, wanted in zip(functad.jit(fun)(X, Y, both, 0.7), fun(X, Y, both, 0.7), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_programs_grow_by_as_much_for_each_step_written_out() -> None:
+    def steps(count: int) -> int:
+        def fun(state: Any) -> Any:
+            for _ in range(count):
+                state, _ = runge_kutta(state, None)
+            return state
+
+        return len(optimized_program(functad.vmap(fun), STARTS).eqns)
+
+    assert steps(3) - steps(2) == steps(2) - steps(1) <= 90
+
+
 def test_many_stacked_arrays_stay_together() -> None:
     def fun(*xs: Any) -> Any:
         return lax.unstack(jnp.tanh(jnp.stack(xs)))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from functad import machine_model
-from functad.primitives.kernels.threefry import threefry2x32
+from functad.primitives.kernels.threefry import encrypted_counters, threefry2x32
 
 # (key, counter, result) from the known-answer tests of the authors' Random123 library, 20 rounds.
 KNOWN = [
@@ -65,3 +65,21 @@ def test_few_counters_are_encrypted_as_many_are(keys: str, monkeypatch: pytest.M
         for found, expected in zip(packed, threefry2x32(*words), strict=True):
             assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
             np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("packed", [-1, 125])
+@pytest.mark.parametrize("shape", [(), (0, 2), (5, 25)])
+def test_counters_are_encrypted_with_the_halves_of_a_key(
+    shape: tuple[int, ...], packed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine_model, "THREEFRY_PACKED", packed)
+    counters = np.arange(np.prod(shape, dtype=int), dtype=np.uint32).reshape(shape)
+    expected = threefry2x32(np.uint32(0xFFFFFFFF), np.uint32(0x80000001), np.uint32(0), counters)
+    for found, part in zip(encrypted_counters(0x80000001FFFFFFFF, shape), expected, strict=True):
+        assert (found.dtype, found.shape) == (np.uint32, shape)
+        np.testing.assert_array_equal(found, part)
+
+
+def test_what_few_counters_give_is_nobodys_memory_to_change() -> None:
+    for words in encrypted_counters(7, (3,)):
+        assert not words.flags.writeable

@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 
 import functad
+import functad.numpy as jnp
 from functad.primitives.kernels import special, strict_math
+from functad.primitives.strict import strict_log_p
+from functad.tracing import bind
 
 # Correctly rounded values, computed with 60 digits.
 KNOWN = {
@@ -305,3 +308,12 @@ def test_strict_formulas_give_arrays_the_bits_that_they_give_scalars(dtype: type
                 found = strict_math.on_arrays(intrinsic, alike)
             assert found.tobytes() == np.full(3, expected).tobytes(), (name, one)
             assert not np.shares_memory(found, alike)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_strict_logarithms_part_numbers_alike_beside_the_root_of_two(dtype: str) -> None:
+    root = np.sqrt(np.asarray(2, dtype))
+    near = np.asarray([np.nextafter(root, 0), root, np.nextafter(root, 2)], dtype)
+    x = jnp.asarray(np.concatenate([near * np.asarray(2.0**e, dtype) for e in range(-60, 60, 5)]))
+    compiled = functad.jit(lambda x: bind(strict_log_p, x))(x)
+    np.testing.assert_array_equal(compiled, bind(strict_log_p, x))

@@ -170,7 +170,10 @@ class PlacedExecutable:
         return inputs[number].shape == result.shape and inputs[number].dtype == result.dtype
 
     def run(self, args: Sequence[CallValue]) -> list[DeviceMemory]:
-        """The results; arguments that lie in the host's memory are copied to the device."""
+        """The results; arguments that lie in the host's memory are copied to the device.
+
+        A donated argument's memory is the result's that takes its place.
+        """
         blocks = self._blocks(args)
         stretch, device = self._stretch, self._device
         if stretch is None:
@@ -179,12 +182,13 @@ class PlacedExecutable:
             stretch.start(tuple([blocks[n].address for n in self._bases]))
             results = []
             for n, shape, dtype, is_given in self._results:
-                if is_given and isinstance(memory := args[n], DeviceMemory):
-                    memory.kept = None
+                given = args[n] if is_given else None
+                if isinstance(given, DeviceMemory):
+                    memory = given
                 else:  # what DeviceMemory(...) does, without the call
                     memory = _new(DeviceMemory)
                     memory.device, memory.block, memory.shape, memory.dtype = device, blocks[n], shape, dtype
-                    memory.kept = None
+                memory.kept, memory.committed = None, True
                 results.append(memory)
         for k in self._repeated:  # each has memory of its own
             results[k] = results[k].copy()

@@ -5,7 +5,6 @@ Knows how kernels are written as Python for `numba.cuda`; no compiler and no add
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,6 +32,8 @@ from functad.backends.cuda.products.convolution import (
 from functad.backends.cuda.products.epilogues import JoinedProduct, joined_products
 from functad.backends.cuda.products.kernels import emit_product, sizes_of
 from functad.backends.cuda.products.points import joined_points
+from functad.backends.cuda.products.row_loop_text import emit_row_loop
+from functad.backends.cuda.products.row_loops import row_loop
 from functad.backends.cuda.products.tiles import taken_by_library, tile_for
 from functad.backends.cuda.runtime.cublas import takes
 from functad.backends.cuda.scalars.registry import INTRINSICS
@@ -40,6 +41,7 @@ from functad.lowering.blocks import ControlPlan, Instruction
 from functad.lowering.fusion.small_products import without_small_products
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.cost import work_of
+from functad.lowering.nests.names import words_in
 from functad.lowering.nests.nest import literal_text
 from functad.lowering.nests.printing import comments, own_names_apart
 from functad.lowering.schedule import Schedule
@@ -49,6 +51,7 @@ from functad.lowering.steps import (
     ConvolutionStep,
     GemmStep,
     KernelStep,
+    LoopStep,
     NestStep,
     PlainStep,
     SortStep,
@@ -63,7 +66,6 @@ NUMBA_NAMES = {
     "complex64", "complex128",
 }  # fmt: skip
 _OF_FILES = {"cuda", "THREADS"}
-_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(eq=False)
@@ -211,7 +213,20 @@ class _CudaWriter:
                 flops, nbytes, _ = cost_of_steps([small])
                 one = KernelStep(step.name, body, found.parameters, 1, flops, nbytes, False, (), step.eqns)
                 return self._instruction(one)
+        if isinstance(step, LoopStep) and (rows := self._row_loop(step)):
+            return rows
         return ControlPlan(step, [self._instructions(part) for part in step.parts])
+
+    def _row_loop(self, step: LoopStep) -> Instruction | None:
+        """A loop as one kernel, if blocks of threads have rows of their own."""
+        found = row_loop(step, self._touched)
+        kernel = emit_row_loop(found, self.threads, {*INTRINSICS, *NUMBA_NAMES, *_OF_FILES}) if found else None
+        if kernel is None:
+            return None
+        flops = found.flops if found else 0.0
+        nbytes = float(sum(buffer.nbytes for _, buffer, _ in kernel.parameters))
+        one = KernelStep(step.name, kernel.body, kernel.parameters, 1, flops, nbytes, False, (), step.eqns)
+        return self._call_of(kernel, one, flops, nbytes)
 
     @cached_property
     def _touched(self) -> Mapping[Storage, int]:
@@ -269,7 +284,7 @@ def _function_text(name: str, kernel: CudaKernel, step: PlainStep, schedule: Sch
 
 def _file(name: str, functions: dict[str, str], threads: int) -> str:
     text = "\n\n\n".join(functions.values())
-    names = set(_NAME.findall(text))
+    names = words_in(text)
     lines = [
         f'"""CUDA kernels of `{escaped(name)}`, written by functad. Shapes are fixed."""',
         "",

@@ -18,7 +18,6 @@ from functad.lowering.memory.buffers import Buffer, new_buffer
 from functad.lowering.nests.builder import NestBuilder
 from functad.lowering.nests.nest import PRE
 from functad.lowering_rules import Call, Defined, Indexed, Loops, Reduction, Running, Scalar, Scattered
-from functad.primitives.common import broadcast_in_dim_p
 from functad.primitives.cost import weight_of
 from functad.primitives.loops.joining import Part, parts_of
 
@@ -352,6 +351,6 @@ def parts_in(eqn: Eqn) -> list[tuple[Atom, Part]]:
 
 
 def _same_memory(eqn: Eqn, rule: Indexed) -> bool:
-    """Whether the result can be the operand's memory; a broadcast may add nothing but axes of one element."""
-    adds_unit_axes = eqn.primitive is broadcast_in_dim_p and eqn.invars[0].aval.size == eqn.outvars[0].aval.size
+    """Whether the result can be the operand's memory; to repeat it may add nothing but axes of one element."""
+    adds_unit_axes = rule.repeats and eqn.invars[0].aval.size == eqn.outvars[0].aval.size
     return rule.same_memory or adds_unit_axes

@@ -5,7 +5,6 @@ Knows no target: what prints a nest as a CPU loop or as a CUDA kernel is a backe
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,15 +15,13 @@ from functad.dtypes import kind_of
 from functad.ir import Eqn
 from functad.lowering.memory.buffers import Buffer
 from functad.lowering.nests.affine import Affine, Symbol
+from functad.lowering.nests.names import words_in
 from functad.primitives.loops.text import cast
 from functad.records import NamedTuple
 
 # A statement runs at each point of all loops, or after the reduction loops; a reduction of what is kept in those ends
 # across all of the nest.
 PRE, POST, ACROSS = 0, 1, 2
-
-
-_WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(eq=False)
@@ -240,7 +237,7 @@ class Nest:
 
     def used_constants(self) -> dict[str, np.generic]:
         """The constants that a statement needs, in order."""
-        used = {word for s in self.stores for word in _WORD.findall(s.value)}  # an update's may be an expression
+        used = {word for s in self.stores for word in words_in(s.value)}  # an update's may be an expression
         used |= {a.value for a in (*self.accumulators, *self.across)} | {c.value for c in self.carries}
         used.update(name for s in self.statements if isinstance(s, Let) for name in s.operands)
         return {name: value for name, value in self.constants.items() if name in used}

@@ -7,7 +7,6 @@ Knows nests as data; no target. Each function gives the nest, or one that does t
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
@@ -17,6 +16,7 @@ from functad import machine_model
 from functad.dtypes import compute_dtype, kind_of
 from functad.lowering.nests.affine import Affine, Symbol, data
 from functad.lowering.nests.cost import work_of
+from functad.lowering.nests.names import renamed
 from functad.lowering.nests.nest import (
     POST,
     PRE,
@@ -36,7 +36,6 @@ from functad.lowering.nests.printing import combined, identity
 from functad.primitives.loops.order import from_key, ordered
 from functad.primitives.loops.text import cast
 
-_WORD = re.compile(r"[A-Za-z_]\w*(?!\w*\()")
 E = TypeVar("E", Accumulator, Carried)
 
 
@@ -203,9 +202,8 @@ def names_in_nest(nest: Nest) -> set[str]:
 def at_point(s: Statement, at: Mapping[Symbol, Affine], names: Mapping[str, str]) -> Statement:
     """A statement at one point of some loops, under the names of that point."""
     if isinstance(s, Let):
-        text = _WORD.sub(lambda found: names.get(found.group(), found.group()), s.text)
         operands = tuple(names.get(name, name) for name in s.operands)
-        return Let(tuple(names.get(name, name) for name in s.names), text, operands, PRE, s.eqn)
+        return Let(tuple(names.get(name, name) for name in s.names), renamed(s.text, names), operands, PRE, s.eqn)
     name = names.get(s.name, s.name)
     if isinstance(s, Carried):
         return replace(s, name=name, value=names.get(s.value, s.value))

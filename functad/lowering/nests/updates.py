@@ -6,7 +6,6 @@ Knows nests as data; no target. Updates of one element are put to it in their or
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 
@@ -16,6 +15,7 @@ from functad import machine_model
 from functad.dtypes import is_narrow_float, kind_of
 from functad.lowering.memory.buffers import Buffer, new_buffer
 from functad.lowering.nests.affine import Affine, Symbol, data, delinear, linear, loop
+from functad.lowering.nests.names import words_in
 from functad.lowering.nests.nest import (
     PRE,
     IndexLet,
@@ -36,8 +36,6 @@ from functad.lowering.nests.nest import (
 from functad.lowering.nests.split import cut
 from functad.primitives.loops.text import cast, combined
 from functad.records import NamedTuple
-
-_WORD = re.compile(r"[A-Za-z_]\w*")
 
 AtomicUpdates = Callable[[str, np.dtype], bool]
 """Which updates, by kind and dtype, several threads may do at one place at a time."""
@@ -182,7 +180,7 @@ def owned_updates(nest: Nest, atomic: AtomicUpdates) -> Nest | None:
     if not may_be_parted(kind, dtype) or not fits:
         return None
     which, at, step = found.numbered()
-    wanted = {*_WORD.findall(found.update.value)}
+    wanted = words_in(found.update.value)
     statements = [*found.keys, *(s for s in needed_for(nest.statements, wanted) if s not in found.keys)]
     return replace(
         nest,

@@ -5,10 +5,12 @@ Knows `scan` equations by their parts.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from functad import machine_model
 from functad.editing.partial_evaluation import split_invariant
 from functad.editing.substitution import Substitution
-from functad.ir import Atom, Literal, Var
+from functad.ir import Atom, Literal, Program, Var
 from functad.optimize.loops.parts import Scan
 from functad.primitives.common import add_any_p, add_cotangents, reshape, transpose
 from functad.primitives.contraction import dot_general_p
@@ -18,12 +20,20 @@ from functad.tracing import eval_program
 
 def hoist_invariants(scan: Scan) -> None:
     """Compute before the loop what depends on its constants alone."""
-    body = scan.body()
-    first, rest = split_invariant(body, [i < len(scan.consts) for i in range(len(body.invars))])
-    if first.eqns:
-        hoisted = scan.before(lambda *args: eval_program(first, args), [a for a, _ in scan.consts])
-        scan.consts = [*zip(hoisted, rest.invars), *scan.consts]
-        scan.eqns = list(rest.eqns)
+    invariants, body = computed_before(scan.body(), [a for a, _ in scan.consts], scan.before)
+    scan.consts = [*zip(invariants, body.invars), *scan.consts]
+    scan.eqns = list(body.eqns)
+
+
+def computed_before(
+    body: Program, consts: Sequence[Atom], compute: Callable[..., list[Atom]]
+) -> tuple[list[Atom], Program]:
+    """What of a body depends on its constants alone, and the body with that as its first inputs.
+
+    consts: operands of the loop, for the first inputs. compute: puts a function of operands in front of the loop.
+    """
+    before, rest = split_invariant(body, [i < len(consts) for i in range(len(body.invars))])
+    return (compute(lambda *args: eval_program(before, args), consts), rest) if before.eqns else ([], body)
 
 
 def transpose_weights(scan: Scan) -> None:

@@ -31,12 +31,12 @@ from functad.control import scan_p
 from functad.control.conditional import either
 from functad.control.scan import scan as scan_loop
 from functad.ir import Atom, Aval, Eqn, Literal, Program, Var
-from functad.lowering_rules import Scalar
+from functad.lowering_rules import Indexed, Scalar
 from functad.optimize.loops.parts import AllSteps, Scan
 from functad.optimize.loops.ranges import Watched, bound_of_step, to_measure
 from functad.primitives.arithmetic import abs as abs_
 from functad.primitives.arithmetic import abs_p, add, add_p, div, div_p, mul, mul_p, neg, neg_p, sub_p
-from functad.primitives.common import add_any_p, broadcast_in_dim_p, reshape
+from functad.primitives.common import add_any_p, reshape
 from functad.primitives.cost import operations_of
 from functad.primitives.logic import select_n, select_n_p
 from functad.primitives.reduction import reduce_max
@@ -94,7 +94,7 @@ def _is_of_numbers(scan: Scan) -> bool:
 
 def _repeats(eqn: Eqn) -> bool:
     """Whether an equation repeats a number, which to a shape of one element changes nothing."""
-    return eqn.primitive is broadcast_in_dim_p
+    return isinstance(eqn.primitive.lower, Indexed) and eqn.primitive.lower.repeats
 
 
 # --- what a body gives, as sums of products ---------------------------------------------------------------
@@ -220,19 +220,15 @@ def _pace(body: Program, first: int, count: int) -> float:
         depths = dict(zip(body.invars[first : first + count], given))
         ends.append(max(given))
     waiting = (ends[-1] - ends[_STEPS_WALKED - 1]) / _STEPS_WALKED
-    return max(waiting, sum(map(_operations, body.eqns)) / machine_model.OPERATIONS_MEANWHILE)
+    return max(waiting, sum(map(operations_of, body.eqns)) / machine_model.OPERATIONS_MEANWHILE)
 
 
 _STEPS_WALKED = 12  # a multiple of the lengths of all cycles through up to four carries
 
 
-def _operations(eqn: Eqn) -> float:
-    return 0.0 if _repeats(eqn) else operations_of(eqn)
-
-
 def _latency(eqn: Eqn) -> float:
     """Choices and changes of sign take a cycle, or become one instruction with what they belong to."""
-    return 0.0 if eqn.primitive in (abs_p, neg_p, select_n_p) else _operations(eqn)
+    return 0.0 if eqn.primitive in (abs_p, neg_p, select_n_p) else operations_of(eqn)
 
 
 # --- the loop that remains --------------------------------------------------------------------------------

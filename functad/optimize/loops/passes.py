@@ -11,15 +11,15 @@ from functools import partial
 
 from functad.config import own_optimisations
 from functad.control import cond_p, scan_p, while_p
-from functad.editing.partial_evaluation import split_invariant
 from functad.editing.rewriting import View
 from functad.editing.substitution import Substitution
 from functad.ir import Atom, Eqn, Literal, Program, memoised
 from functad.lowering_rules import ControlFlow
 from functad.optimize.loops import moves
+from functad.optimize.loops.devices import is_in_map, within
+from functad.optimize.loops.layout import computed_before
 from functad.optimize.loops.parts import Simplify, take_apart
 from functad.optimize.loops.unrolling import is_short, unrolled
-from functad.tracing import eval_program
 
 
 def has_loops(program: Program) -> bool:
@@ -45,7 +45,8 @@ def optimize_loops(program: Program, simplify: Simplify) -> Program:
 
 
 def _simplified(program: Program, simplify: Simplify) -> Program:
-    made = memoised(program, ("simplified body", *own_optimisations()), lambda: simplify(program))
+    key = ("simplified body", is_in_map(), *own_optimisations())
+    made = memoised(program, key, lambda: simplify(program))
     assert not made.consts, "a body is closed, and no pass makes a constant"
     return made
 
@@ -62,17 +63,15 @@ def _optimized_while(eqn: Eqn, view: View, simplify: Simplify) -> Eqn:
     operands, consts = eqn.invars[:n_cond], eqn.invars[n_cond : n_cond + n_body]
     cond = _simplified(_with_literals(eqn.params["cond_jaxpr"], operands), simplify)
     body = _simplified(_with_literals(eqn.params["body_jaxpr"], consts), simplify)
-    before, rest = split_invariant(body, [i < n_body for i in range(len(body.invars))])
-    hoisted = []
-    if before.eqns:
-        hoisted, body = view.compute(lambda *args: eval_program(before, args), consts, eqn), rest
-    params = {**eqn.params, "cond_jaxpr": cond, "body_jaxpr": body, "body_nconsts": n_body + len(hoisted)}
-    return eqn.replace(invars=[*operands, *hoisted, *eqn.invars[n_cond:]], params=params)
+    invariants, body = computed_before(body, consts, partial(view.compute, eqn=eqn))
+    params = {**eqn.params, "cond_jaxpr": cond, "body_jaxpr": body, "body_nconsts": n_body + len(invariants)}
+    return eqn.replace(invars=[*operands, *invariants, *eqn.invars[n_cond:]], params=params)
 
 
 def _optimize_scan(eqn: Eqn, view: View, simplify: Simplify) -> None:
     """Emit the loop after all moves that fit it, and what they compute before and after it."""
-    eqn = eqn.replace(params={**eqn.params, "jaxpr": _simplified(eqn.params["jaxpr"], simplify)})
+    with within(eqn):
+        eqn = eqn.replace(params={**eqn.params, "jaxpr": _simplified(eqn.params["jaxpr"], simplify)})
     if is_short(eqn):  # its few products are as fast one by one, where the arrays lie
         view.replace(eqn.outvars, view.compute(partial(unrolled, eqn), eqn.invars, eqn))
         return

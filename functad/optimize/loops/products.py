@@ -17,7 +17,8 @@ from functad import machine_model
 from functad.dtypes import is_narrow_float, kind_of
 from functad.editing.dead_code import eliminate_dead_code
 from functad.editing.rewriting import View, spliced
-from functad.ir import UNKNOWN, Absent, Atom, Aval, Eqn, Literal, Program, Var
+from functad.ir import UNKNOWN, Absent, Atom, Aval, Eqn, Literal, Program, Var, definitions
+from functad.optimize.loops.devices import stays_in_loop
 from functad.optimize.loops.parts import Carry, Scan, take_apart
 from functad.optimize.products import operations
 from functad.primitives.arithmetic import add, add_p
@@ -49,7 +50,7 @@ def hoist_products(scan: Scan) -> None:
             if _bytes(scan, out.aval) > machine_model.MOST_EXTRA_BYTES:
                 continue  # nor is anything that is computed from it
             slices.add(out)
-            if eqn.primitive is dot_general_p and _is_small(eqn):
+            if eqn.primitive is dot_general_p and _is_small(eqn) and not stays_in_loop(eqn):
                 chosen += [] if is_thin(stack, scan.length * operations(eqn), out in parts) else [eqn]
         known.add(out)
     wanted = [e.outvars[0] for e in chosen]
@@ -103,16 +104,16 @@ def joined(eqn: Eqn, view: View) -> Eqn | None:
         return None
     scan = take_apart(eqn, view)
     weights: dict[Atom, Atom] = {v: a for a, v in scan.consts}
-    for joint in _joints(scan):
-        products = joint.products.values()
+    joints = _joints(scan)
+    for total, products, others in joints:
         (weight,) = scan.before(lambda *w: [concatenate(w, 0)], [weights[e.invars[1]] for e in products])
         scan.consts.append((weight, Var(weight.aval)))
-        operands = [scan.consts[-1][1], *(e.invars[0] for e in products), *joint.others]
-        place = scan.eqns.index(joint.total)
-        scan.eqns[place : place + 1] = spliced(partial(_sum_of_joined, [*products]), operands, joint.total)
-        scan.eqns = [e for e in scan.eqns if e not in (*joint.sums, *products)]
-    if len(scan.consts) == len(weights):
+        operands = [scan.consts[-1][1], *(e.invars[0] for e in products), *others]
+        place = next(i for i, e in enumerate(scan.eqns) if total in e.outvars)
+        scan.eqns[place : place + 1] = spliced(partial(_sum_of_joined, products), operands, scan.eqns[place])
+    if not joints:
         return None
+    scan.replace_body(eliminate_dead_code(scan.body()))
     uses = scan.uses()
     scan.consts = [(a, v) for a, v in scan.consts if v not in weights or uses[v]]
     return scan.eqn()
@@ -120,51 +121,35 @@ def joined(eqn: Eqn, view: View) -> Eqn | None:
 
 def parts_of_one(scan: Scan) -> set[Atom]:
     """The products that had better be parts of one product."""
-    return {a for joint in _joints(scan) for a in joint.products}
+    return {e.outvars[0] for joint in _joints(scan) for e in joint.products}
 
 
 class _Joint(NamedTuple):
-    """A sum of products with weights, by their results, and of others. sums: the equations of the sum but the last."""
+    """A sum, products with weights among what is added, and what else is."""
 
-    total: Eqn
-    sums: list[Eqn]
-    products: dict[Atom, Eqn]
+    total: Atom
+    products: list[Eqn]
     others: list[Atom]
 
 
 def _joints(scan: Scan) -> list[_Joint]:
     """The sums whose products had better be one."""
     weights, uses = {v for _, v in scan.consts}, scan.uses()
-    definitions: dict[Atom, Eqn] = {v: e for e in scan.eqns for v in e.outvars if uses[v] == 1}
-    inner = {a for e in scan.eqns if _is_sum(e) for a in e.invars if _is_sum(definitions.get(a))}
+    products: dict[Atom, Eqn] = {}  # with weights, for one reader
+    sums: dict[Atom, list[Atom]] = {}  # what is added, also in sums of which this one is the only reader
+    for out, eqn in definitions(scan.body()).items():
+        if eqn.primitive in (add_p, add_any_p):
+            sums[out] = [term for a in eqn.invars for term in (sums.pop(a, [a]) if uses[a] == 1 else [a])]
+        elif uses[out] == 1 and _is_of_weight(eqn, weights):
+            products[out] = eqn
     found = []
-    for total in [e for e in scan.eqns if _is_sum(e) and e.outvars[0] not in inner]:
-        sums, terms = _added(total, definitions)
-        all_products = [(a, e) for a in terms if (e := definitions.get(a)) is not None and _is_of_weight(e, weights)]
-        products = {a: e for a, e in all_products if e.params == all_products[0][1].params}
-        if len(products) > 1 and _joining_pays(scan, [*products.values()]):
-            found.append(_Joint(total, sums, products, [a for a in terms if a not in products]))
+    for total, terms in sums.items():
+        factors = [products[a] for a in terms if a in products]
+        factors = [e for e in factors if e.params == factors[0].params]
+        if len(factors) > 1 and _joining_pays(scan, factors):
+            joined = {e.outvars[0] for e in factors}
+            found.append(_Joint(total, factors, [a for a in terms if a not in joined]))
     return found
-
-
-def _is_sum(eqn: Eqn | None) -> bool:
-    return eqn is not None and eqn.primitive in (add_p, add_any_p)
-
-
-def _added(total: Eqn, definitions: Mapping[Atom, Eqn]) -> tuple[list[Eqn], list[Atom]]:
-    """The sums within a sum that nobody else reads, and what is added."""
-    sums: list[Eqn] = []
-    terms: list[Atom] = []
-    waiting = list(reversed(total.invars))
-    while waiting:
-        atom = waiting.pop()
-        eqn = definitions.get(atom)
-        if eqn is None or not _is_sum(eqn):
-            terms.append(atom)
-        else:
-            sums.append(eqn)
-            waiting += reversed(eqn.invars)
-    return sums, terms
 
 
 def _is_of_weight(eqn: Eqn, weights: Collection[Atom]) -> bool:
@@ -196,16 +181,15 @@ def sink_sums(scan: Scan) -> None:
     `total += transpose(dot_general(a, b))` becomes the product of the stacked a and b, summed over the steps, too:
     the gradient of a weight. Sums over axes of something that is stacked anyway (of a bias) are treated alike.
     """
-    definitions = {v: e for e in scan.eqns for v in e.outvars}
-    uses = scan.uses()
+    defined, uses = definitions(scan.body()), scan.uses()
     sums = []
     for carry in scan.carries:
-        total = definitions.get(carry.given) if isinstance(carry.given, Var) else None
+        total = defined.get(carry.given)
         if total is None or total.primitive not in (add_any_p, add_p) or uses[carry.read] != 1:
             continue
         if uses[total.outvars[0]] == 1 and carry.read in total.invars:
             (term,) = (a for a in total.invars if a is not carry.read)
-            chain = _linear_chain(term, definitions, uses)
+            chain = _linear_chain(term, defined, uses)
             sums += [(carry, [*chain, total])] if chain else []
     stacks: dict[Atom, Atom] = {a: v for a, v in scan.ys if isinstance(a, Var)}  # the values in all steps
     stacks |= {v: a for a, v in scan.xs}
@@ -217,11 +201,10 @@ def sink_sums(scan: Scan) -> None:
                 _finish_sum(scan, carry, eqns, compute, [_stacked(scan, a, stacks) for a in eqns[0].invars])
 
 
-def _linear_chain(term: Atom, definitions: dict[Var, Eqn], uses: Counter[Atom]) -> list[Eqn]:
+def _linear_chain(term: Atom, defined: Mapping[Atom, Eqn], uses: Counter[Atom]) -> list[Eqn]:
     """The small product or the sum that a term comes from, and the moves after it, each used only here; or nothing."""
     chain: list[Eqn] = []
-    while isinstance(term, Var) and uses[term] == 1 and term in definitions:
-        eqn = definitions[term]
+    while uses[term] == 1 and (eqn := defined.get(term)) is not None:
         chain.insert(0, eqn)
         if eqn.primitive is reduce_sum_p or eqn.primitive is dot_general_p and _is_small(eqn):
             return chain

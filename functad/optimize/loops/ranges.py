@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from functad.dtypes import finfo
-from functad.ir import Atom, Eqn, Primitive
+from functad.ir import Atom, Primitive, definitions
 from functad.optimize.loops.parts import Scan
 from functad.primitives.arithmetic import abs as abs_
 from functad.primitives.arithmetic import add, add_p, div_p, mul, mul_p, neg_p, sub_p
@@ -62,12 +62,12 @@ def bound_of_step(scan: Scan, size: Callable[[Measured], Any]) -> Any:
     """How many times larger than what is read, or than 1, a number of a step can be, in any order of factors."""
     one = _one(scan)
     bounds: dict[Atom, Any] = {c.read: one for c in scan.carries}  # of what depends on them
-    definitions: dict[Atom, Eqn] = {e.outvars[0]: e for e in scan.eqns}
+    defined = definitions(scan.body())
     sizes: dict[Atom, Any] = {}
 
     def largest(atom: Atom) -> Any:
         """The largest size, from those of operands where that is simple."""
-        eqn = definitions.get(atom)
+        eqn = defined.get(atom)
         if eqn is None or eqn.primitive not in _SIZES:
             return size(Measured(atom))
         if atom not in sizes:

@@ -8,9 +8,7 @@ two cotangents, goes into the loops that read the result.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 from functad import machine_model
 from functad.editing.rewriting import View
@@ -20,7 +18,6 @@ from functad.lowering_rules import Contraction, Indexed, Reduction, Scalar
 from functad.optimize.loops.parts import Scan, take_apart
 from functad.optimize.loops.products import is_thin, parts_of_one
 from functad.optimize.products import operations
-from functad.primitives.common import broadcast_in_dim_p, reshape_p
 from functad.primitives.contraction import dot_general_p
 from functad.primitives.cost import operations_of
 
@@ -103,24 +100,29 @@ class _Slicing:
         eqn = self.view.definition(stack)
         if eqn is None or (self.cheap and not self._is_cheap(eqn)):
             return False
-        made = _slice_of(eqn, var, partial(self._read, of_product=eqn.primitive is dot_general_p))
-        if eqn.primitive is dot_general_p and not _is_thin(eqn, is_part=False):
+        rule, is_product = eqn.primitive.lower, eqn.primitive is dot_general_p
+        sliced = rule.of_slices(eqn) if isinstance(rule, Scalar | Indexed | Reduction | Contraction) else None
+        if sliced is None:
+            return False
+        params, is_cut = sliced
+        invars = [self._read(a, cut, is_product) if isinstance(a, Var) else a for a, cut in zip(eqn.invars, is_cut)]
+        if is_product and not _is_thin(eqn, is_part=False):
             self.products.add(var)
-        self.eqns += [] if made is None else [made]
-        return made is not None
+        self.eqns.append(eqn.replace(invars=invars, outvars=[var], params=params))
+        return True
 
     def _is_cheap(self, eqn: Eqn) -> bool:
-        if eqn.primitive is broadcast_in_dim_p:
-            return True
-        is_quick = operations_of(eqn) <= 1 + machine_model.QUOTIENT_OPERATIONS
+        cost = operations_of(eqn)
+        is_quick = cost <= 1 + machine_model.QUOTIENT_OPERATIONS
         if eqn.primitive is dot_general_p:
             is_quick = _is_thin(eqn, is_part=True)
-        return is_quick and self.view.uses[eqn.outvars[0]] == 1
+        return cost == 0 or is_quick and self.view.uses[eqn.outvars[0]] == 1
 
-    def _read(self, operand: Var, is_stack: bool, of_product: bool = False) -> Var:
-        known = self.slices if is_stack else self.consts
+    def _read(self, operand: Var, is_stack: bool, of_product: bool) -> Var:
+        """The variable of the body for an operand that is a stack, or that is the same for all slices."""
+        known, aval = (self.slices if is_stack else self.consts), operand.aval
         if operand not in known:
-            known[operand] = var = Var(_slice_aval(operand.aval) if is_stack else operand.aval)
+            known[operand] = var = Var(Aval(aval.shape[1:], aval.dtype, aval.weak_type) if is_stack else aval)
             if not is_stack:
                 self.more_consts.append((operand, var))
             elif not self.compute(operand, var):
@@ -134,53 +136,14 @@ class _Slicing:
 
         What follows a product or moves of elements is done with them, chunk by chunk.
         """
-        while (eqn := self.view.definition(stack)) is not None and eqn.primitive is reshape_p:
-            stack = eqn.invars[0]
+        eqn = self.view.definition(stack)
         if eqn is None:
             return True
-        is_made_for_this = isinstance(eqn.primitive.lower, Scalar | Contraction) and self.view.uses[eqn.outvars[0]] == 1
-        return not (is_made_for_this or isinstance(eqn.primitive.lower, Indexed))
+        rule = eqn.primitive.lower
+        if isinstance(rule, Indexed):
+            return rule.same_memory and self._is_stored(eqn.invars[0])
+        return not (isinstance(rule, Scalar | Contraction) and self.view.uses[eqn.outvars[0]] == 1)
 
 
 def _is_thin(eqn: Eqn, is_part: bool) -> bool:
     return is_thin(eqn.outvars[0].aval, operations(eqn), is_part)
-
-
-def _slice_of(eqn: Eqn, var: Var, read: Callable[[Var, bool], Var]) -> Eqn | None:
-    """An equation for one slice, `var`, of what another computes from stacks; None if slices mix.
-
-    read: gives the variable of the body for an operand that is a stack (True), or that is the same for all slices.
-    """
-    rule, params, is_cut = eqn.primitive.lower, eqn.params, True
-    if isinstance(rule, Contraction):
-        return _slice_of_product(eqn, var, read)
-    if isinstance(rule, Indexed):
-        found = rule.of_slices(eqn.invars[0].aval, **params) if rule.of_slices is not None else None
-        if found is None:
-            return None
-        params, is_cut = found
-    elif isinstance(rule, Reduction):
-        if 0 in rule.axes(eqn):
-            return None
-        params = {**params, "axes": tuple(d - 1 for d in rule.axes(eqn))}
-    elif not isinstance(rule, Scalar) or len(eqn.outvars) != 1:
-        return None
-    is_stack = [is_cut and bool(a.aval.shape) for a in eqn.invars]
-    invars = [read(a, s) if isinstance(a, Var) else a for a, s in zip(eqn.invars, is_stack)]
-    return eqn.replace(invars=invars, outvars=[var], params=params)
-
-
-def _slice_of_product(eqn: Eqn, var: Var, read: Callable[[Var, bool], Var]) -> Eqn | None:
-    """An equation for one slice of a product whose left operand alone has the slices."""
-    (contract, others), (batch, _) = eqn.params["dimension_numbers"]
-    left, right = eqn.invars
-    if batch or 0 in contract or not (isinstance(left, Var) and isinstance(right, Var)):
-        return None
-    numbers = (tuple(d - 1 for d in contract), others), ((), ())
-    invars = [read(left, True), read(right, False)]
-    return eqn.replace(invars=invars, outvars=[var], params={**eqn.params, "dimension_numbers": numbers})
-
-
-def _slice_aval(aval: Aval) -> Aval:
-    """The type of a slice of a stack."""
-    return Aval(aval.shape[1:], aval.dtype, aval.weak_type)

@@ -10,7 +10,9 @@ from typing import Any
 
 from functad import machine_model
 from functad.ir import UNKNOWN, Eqn, Program, subprograms
+from functad.optimize.loops.devices import is_large, is_map_of_device
 from functad.primitives.common import reshape, zeros_of
+from functad.primitives.contraction import dot_general_p
 from functad.primitives.joining import stack
 from functad.primitives.reduction import slice_along
 from functad.tracing import eval_program
@@ -22,8 +24,17 @@ def is_short(eqn: Eqn) -> bool:
         return False
     if length <= 1 or eqn.params["unroll"] >= length:
         return True
+    if is_map_of_device(eqn) and _has_large_product(eqn.params["jaxpr"]):
+        return False
     equations = length * _size(eqn.params["jaxpr"])
     return length <= machine_model.UNROLLED_STEPS and equations <= machine_model.UNROLLED_EQUATIONS
+
+
+def _has_large_product(program: Program) -> bool:
+    products = [e for e in program.eqns if e.primitive is dot_general_p]
+    return any(is_large(e) for e in products) or any(
+        _has_large_product(p) for e in program.eqns for p in subprograms(e.params)
+    )
 
 
 def _size(program: Program) -> int:

@@ -49,7 +49,7 @@ def folded(ufunc: np.ufunc, fold: Callable[..., Any], *operands: Any) -> np.ndar
 
 
 def _pairs(ufunc: np.ufunc, x: Any, y: Any) -> Any:
-    if (np.ndim(x) == 0 and x != 0) or (np.ndim(y) == 0 and y != 0):
+    if (np.ndim(x) == 0 and bool(x)) or (np.ndim(y) == 0 and bool(y)):
         return ufunc(x, y)  # no two zeros meet
     return folded(ufunc, _at_once, x, y)
 

@@ -19,10 +19,25 @@ from functad.system.quiet import quietly
 Formula = Callable[..., Any]
 
 
-class PlainArithmetic:
+class Arithmetic:
+    """What any arithmetic does by its other operations."""
+
+    def horner(self, x: Any, coefficients: Sequence[Any]) -> Any:
+        """A polynomial in x by Horner's rule; the coefficients, that of the highest power first, may differ among x."""
+        total = coefficients[0]
+        for coefficient in coefficients[1:]:
+            total = self.fma(total, x, coefficient)
+        return total
+
+    def fma(self, x: Any, y: Any, z: Any) -> Any:
+        raise NotImplementedError
+
+
+class PlainArithmetic(Arithmetic):
     """What a formula may do besides operators, done by NumPy. `IRArithmetic` does the same with LLVM instructions."""
 
     prefers_libm = False  # whether the C library's functions of float64 are quicker than formulas with tables
+    has_parts = False  # whether the machine has instructions for `ldexp`, `frexp` and `log_at_ends`
 
     def __init__(self, strict: bool = False) -> None:
         self.strict = strict
@@ -101,6 +116,27 @@ class PlainArithmetic:
         if not self.strict and np.asarray(x).dtype == np.float32:
             return np.float32(1) * (_double(x) * _double(y) + _double(z)).astype(np.float32)
         return x * y + z
+
+    def value_at(self, table: Sequence[float], index: Any, dtype: Any) -> Any:
+        """The number of a constant table of 2^k at the place that the lowest bits of the index give.
+
+        The index is as wide as the numbers.
+        """
+        return _scalar(np.array(table, dtype)[np.asarray(index) & np.uint32(len(table) - 1)])
+
+    def ldexp(self, x: Any, n: Any) -> Any:
+        """2^⌊n⌋ x, rounded once; n is of the same dtype."""
+        return _scalar(np.ldexp(x, np.floor(n).astype(np.int32)))
+
+    def frexp(self, x: Any) -> tuple[Any, Any]:
+        """m and a whole number e, a float, with x = 2^e m and 1 ≤ m < 2, for all x > 0; any others elsewhere."""
+        mantissa, exponent = np.frexp(x)
+        return mantissa + mantissa, _scalar(np.asarray(exponent - 1, x.dtype))
+
+    def log_at_ends(self, result: Any, x: Any) -> Any:
+        """The result, but −∞ where x is 0, NaN below, and x itself where that is ∞ or NaN."""
+        below = self.where(x == 0, self.constant(-np.inf, x.dtype), self.constant(np.nan, x.dtype))
+        return self.where(x < np.inf, self.where(x > 0, result, below), x)
 
     def row_of(self, table: Sequence[Sequence[float]], index: Any) -> list[Any]:
         """The numbers in one row of a constant table of float64."""
@@ -195,7 +231,7 @@ class ArrayArithmetic(PlainArithmetic):
     def __init__(self) -> None:
         super().__init__(strict=True)
         self._constants: dict[tuple[Any, Any], np.ndarray] = {}
-        self._tables: dict[tuple[int, Any], tuple[Sequence[float], Sequence[np.ndarray]]] = {}
+        self._tables: dict[tuple[Any, Any], tuple[Any, Any]] = {}
 
     def strictly(self, operands: Sequence[Any]) -> tuple[Any, ...]:
         return (self, *operands)
@@ -230,11 +266,23 @@ class ArrayArithmetic(PlainArithmetic):
     def either(self, condition: Any, first: Sequence[float], second: Sequence[float], dtype: Any) -> Sequence[Any]:
         if np.count_nonzero(condition) == condition.size:
             return self.constants(first, dtype)
-        return super().either(condition, first, second, dtype)
+        key = (id(first), id(second)), dtype
+        found = self._tables.get(key)
+        if found is None:
+            found = self._tables[key] = (first, second), np.array([second, first], dtype).T
+        rows: np.ndarray = found[1]
+        return list(rows.take(condition.view(np.int8), 1))  # in a third of the time of `where`
 
     def fma(self, x: Any, y: Any, z: Any) -> Any:
         total = x * y
         total += z
+        return total
+
+    def horner(self, x: Any, coefficients: Sequence[Any]) -> Any:
+        total = self.fma(coefficients[0], x, coefficients[1])
+        for coefficient in coefficients[2:]:
+            total *= x
+            total += coefficient
         return total
 
 

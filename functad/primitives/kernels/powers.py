@@ -8,44 +8,86 @@ logarithm is a sum of two float64 there (after Dekker, A floating-point techniqu
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from functad.primitives.kernels.error_free import sum_of
+from functad.primitives.kernels.quarter_turns import ROUNDER
 from functad.primitives.kernels.vector_math import (
     EXP2,
     at_least,
     at_most,
     exp2_wide,
-    expm1_tail,
-    exponent_and_mantissa,
     log2_wide,
-    log_parts,
     polynomial,
     scaled,
 )
 
 _F32, _F64, _I32, _I64 = np.float32, np.float64, np.int32, np.int64
-_THIRD, _THIRD_LOW = 0.3333333333333333, 1.850371707708594e-17
-_FIFTH, _FIFTH_LOW = 0.2, -1.1102230246251566e-17
-_TWO_LOG2_E, _TWO_LOG2_E_LOW = 2.8853900817779268, 4.0710547481862066e-17
-_LN2, _LN2_LOW = 0.6931471805599453, 2.3190468138462996e-17
-_ROUNDER = 6755399441055744.0  # adding it rounds to an integer, which then stands in the lowest bits
+_ROUNDER = 422212465065984.0  # adding it rounds to a 16th, so many of which then stand in the lowest bits
 _INFINITE, _ZERO = 1025.0, -1080.0  # 2^E is so from here on
 
-# (artanh(s) − s − s³/3 − s⁵/5) / s⁷ as a polynomial in s², for |s| ≤ 0.1716
-_ARTANH = (
-    *(0.05783180209405219, 0.05860905995273481, 0.06667101024572636, 0.07692303194530649),
-    *(0.0909090911304029, 0.11111111111070332, 0.142857142857143),
+# Of float64: 1 / m for the 32 parts of 1 ≤ m < 2, but 1 and 1/2 for the first and the last one, to so few bits that
+# products with numbers of the part, less 1, are exact; and −log2 of them in two parts, sums of the first of which with
+# exponents are exact.
+_INVERSE_WIDE = tuple(
+    n / 128
+    for n in (
+        *(128, 122, 118, 116, 112, 109, 106, 104, 101, 99, 96, 94, 92, 90, 88, 86),
+        *(84, 83, 81, 80, 78, 77, 75, 74, 72, 71, 70, 69, 68, 67, 66, 64),
+    )
+)
+_LOG2_WIDE = tuple(round(-math.log2(c) * 2**42) / 2**42 for c in _INVERSE_WIDE)
+_LOG2_WIDE_REST = (
+    *(0.0, 7.323377874614652e-14, -9.459192232399996e-15, -8.107893466726174e-14, -1.9917399279874596e-14),
+    *(1.2961666388058281e-14, 1.912060077712148e-14, -2.262651135603261e-14, -2.7629769684614264e-14),
+    *(-7.565086961224304e-14, -8.00418555854124e-14, -1.5420422453235895e-15, -7.531150579247643e-14),
+    *(-9.67451159139632e-14, 8.443284155858175e-14, -3.733907276649932e-14, -9.995925486528699e-14),
+    *(5.216949214960851e-14, -9.279374689841753e-14, 6.33385952568616e-14, -1.02668366941445e-13),
+    *(6.451544227870716e-14, 4.663533492831079e-14, -8.937120568078598e-14, 6.728996427240727e-14),
+    *(-1.002010237055886e-13, 4.3421195976986995e-14, 7.202031406534323e-14, -6.781363655020842e-14),
+    *(-1.1228105090517402e-13, 4.390985973169353e-15, 0.0),
+)
+_LOG2_E_WIDE, _LOG2_E_WIDE_LOW = 1.4426950408889634, 2.0355273740931033e-17
+# (log2(1 + r) − r log2(e) + r² log2(e) / 2) / r³ for −0.0206 ≤ r ≤ 0.0313
+_LOG2_CUBIC = (
+    *(0.12427634654977882, -0.1442933416268056, 0.1603065431309831, -0.18033692978449126, 0.20609928901049937),
+    *(-0.2404491734601179, 0.2885390081781631, -0.360673760222243, 0.4808983469629878),
+)
+# 2^(j / 16) in two parts; (2^f − 1) / f for |f| ≤ 1/32
+_EXP2_PARTS = (
+    *(1.0, 1.0442737824274138, 1.0905077326652577, 1.1387886347566916, 1.189207115002721, 1.241857812073484),
+    *(1.2968395546510096, 1.3542555469368927, 1.4142135623730951, 1.4768261459394993, 1.5422108254079407),
+    *(1.6104903319492543, 1.681792830507429, 1.7562521603732995, 1.8340080864093424, 1.9152065613971474),
+)
+_EXP2_PARTS_REST = (
+    *(0.0, 8.551889705537965e-17, -3.046782079812471e-17, 8.912812676025408e-17, 3.982015231465646e-17),
+    *(4.658027591836937e-17, 2.5382502794888315e-17, 7.70094837980299e-17, -9.667293313452913e-17),
+    *(-3.483994556892796e-17, 7.949834809697621e-17, 2.4707192569797888e-17, 8.199010020581497e-17),
+    *(2.960140695448873e-17, 3.283107224245627e-17, -1.0619946056195963e-16),
+)
+_EXP2_WIDE = (
+    *(1.5701063417160853e-05, 0.00015403669241678464, 0.0013333549089275612, 0.00961812910741275),
+    *(0.05550410866537879, 0.24022650695910083, 0.6931471805599452),
 )
 
-# (ln(1 + r) − r + r²/2) / r³ for −0.1376 ≤ r ≤ 0.1501
-_LN = (0.110373713, -0.129216939, 0.142951757, -0.16661188, 0.199998915, -0.250000209, 0.333333343)
-# c, and −log2(c) in two parts, sums of the first of which with exponents are exact
-_CENTRES = ((1.25, 1.0, 0.75), (-0.322021484375, 0.0, 0.4150390625), (9.33894876e-05, 0.0, -1.563221156e-06))
+# Of float32: the same for numbers near to 32 values of m from 1 to 2 − 1/32.
+_INVERSE = tuple(
+    n / 128
+    for n in (
+        *(128, 124, 120, 117, 114, 110, 108, 105, 102, 100, 98, 95, 93, 91, 89, 87),
+        *(85, 84, 82, 80, 79, 77, 76, 74, 73, 72, 71, 69, 68, 67, 66, 65),
+    )
+)
+_LOG2 = tuple(round(-math.log2(c) * 2**17) / 2**17 for c in _INVERSE)
+_LOG2_REST = tuple(-math.log2(c) - high for c, high in zip(_INVERSE, _LOG2))
+# (log2(1 + r) − r log2(e)) / r² for −0.0198 ≤ r ≤ 0.0169
+_LOG2_OF_ONE_PLUS = (0.290270501, -0.36076657, 0.480897992, -0.721347513)
 _LOG2_E, _LOG2_E_LOW = 1.4426950216293335, 1.9259629911293902e-08
 _SINGLE_ROUNDER = 12582912.0
+_BELOW_ONE = 0x3F7E0000  # the pattern of 1, less half of a 32nd
 
 InTwo = tuple[Any, Any]  # a number, and what it rounds off
 
@@ -64,30 +106,28 @@ def pow(k: Any, x: Any, y: Any) -> Any:
 def _of_usual_float32(k: Any, x: Any, y: Any) -> InTwo:
     """2^E with E = y log2(x), and E, where x and 2^E are positive normal numbers.
 
-    With x = 2^e m and c near 1 / m, a choice of three, ln(x) = e ln(2) − ln(c) + ln(1 + r), where r = c m − 1 is exact.
+    With x = 2^e m and c near 1 / m, one of 32, log2(x) = e − log2(c) + log2(1 + r), where r = c m − 1 is exact.
     """
     strict, base, exponent = k.strictly((x, y))
-    e, m = exponent_and_mantissa(strict, base)
-    which = strict.first_of(m < 0.88, m < 1.15)
-    c, centre, centre_rest = (strict.one_of(which, values, _F32) for values in _CENTRES)
-    r = strict.product_error(c, m, strict.constant(1, _F32))
-    square = r * r
-    near = k.fma(square, k.constant(-0.5, _F32), r)
-    lost = k.fma(square, k.constant(-0.5, _F32), r - near)
-    lost = k.fma(strict.product_error(r, r, square), k.constant(-0.5, _F32), lost)
-    tail = k.fma(r * square, polynomial(k, r, _LN), lost)
+    pattern = k.bits(base)
+    parts = k.from_bits(pattern - _BELOW_ONE, _I32)  # exponent, and which of the 32 m is nearest
+    place = parts >> 18
+    m = k.from_bits(pattern - (k.bits(parts) & 0xFF800000), _F32)
+    r = strict.product_error(strict.value_at(_INVERSE, place, _F32), m, strict.constant(1, _F32))
+    e = strict.cast(parts >> 23, _F32)
     scale = strict.constant(_LOG2_E, _F32)
-    bits = scale * near
-    rest = strict.product_error(scale, near, bits)
-    rest = k.fma(tail, scale, k.fma(near, k.constant(_LOG2_E_LOW, _F32), rest + centre_rest))
-    total, lost = sum_of(e + centre, bits)
-    high, low = sum_of(total, lost + rest)
+    bits = r * scale
+    high, lost = sum_of(e + strict.value_at(_LOG2, place, _F32), bits)
+    low = k.fma(r, k.constant(_LOG2_E_LOW, _F32), strict.value_at(_LOG2_REST, place, _F32))
+    low = k.fma(r * r, polynomial(k, r, _LOG2_OF_ONE_PLUS), low)
+    low = low + (lost + strict.product_error(r, scale, bits))
     product = exponent * high
     rest = k.fma(exponent, low, strict.product_error(exponent, high, product))
-    n = product + _SINGLE_ROUNDER
+    total = product + rest
+    n = total + _SINGLE_ROUNDER
     fraction = (product - (n - _SINGLE_ROUNDER)) + rest
     mantissa = k.fma(fraction, polynomial(k, fraction, EXP2), k.constant(1, _F32))
-    return k.from_bits(k.bits(mantissa) + (k.bits(n) << 23), _F32), product
+    return k.from_bits(k.bits(mantissa) + (k.bits(n) << 23), _F32), total
 
 
 def _everywhere(k: Any, x: Any, y: Any) -> Any:
@@ -115,17 +155,21 @@ def _by_float64(k: Any, x: Any, y: Any) -> Any:
 def _of_usual_float64(k: Any, x: Any, y: Any) -> InTwo:
     """2^E with E = y log2(x), and E, where x and 2^E are positive normal numbers."""
     strict, base, exponent = k.strictly((x, y))
-    e, m = exponent_and_mantissa(strict, base)
-    high, low = _log2(k, strict, m - 1, e)
+    high, low = _log2(k, strict, *_mantissa_and_exponent(strict, base))
     product = exponent * high
-    n, mantissa = _exp2(k, strict, product, k.fma(exponent, low, strict.product_error(exponent, high, product)))
-    return k.from_bits(k.bits(mantissa) + (k.bits(n) << 52), _F64), product
+    rest = k.fma(exponent, low, strict.product_error(exponent, high, product))
+    n, mantissa = _exp2(k, strict, product, rest)
+    if k.has_parts:
+        return k.ldexp(mantissa, n - _ROUNDER), product
+    return k.from_bits(k.bits(mantissa) + ((k.bits(n) >> 4) << 52), _F64), product
 
 
 def _of_float64(k: Any, x: Any, y: Any) -> Any:
     """x^y for x ≥ 0; anything where that is 1 for all x, or for all y."""
     strict, base, exponent = k.strictly((x, y))
-    high, low = _log2(k, strict, *log_parts(strict, base))
+    tiny = base < 2.0**-1022
+    m, e = _mantissa_and_exponent(strict, k.where(tiny, base * 2.0**54, base))
+    high, low = _log2(k, strict, m, k.where(tiny, e - 54, e))
     at_ends = k.where(x == 0, k.constant(-np.inf, _F64), x)
     inside = (x > 0) & (x < np.inf)
     high, low = k.where(inside, high, at_ends), k.where(inside, low, k.constant(0, _F64))
@@ -134,49 +178,46 @@ def _of_float64(k: Any, x: Any, y: Any) -> Any:
     rest = k.fma(exponent, low, strict.product_error(exponent, high, near))
     n, mantissa = _exp2(k, strict, near, rest)
     infinite, zero = k.constant(np.inf, _F64), k.constant(0, _F64)
-    power = k.where(product >= _INFINITE, infinite, k.where(product <= _ZERO, zero, scaled(k, mantissa, n)))
+    whole = strict.floor(n - _ROUNDER) + ROUNDER[_F64]
+    power = k.where(product >= _INFINITE, infinite, k.where(product <= _ZERO, zero, scaled(k, mantissa, whole)))
     return k.where(product == product, power, product)
 
 
-def _log2(k: Any, strict: Any, f: Any, e: Any) -> InTwo:
-    """e + log2(1 + f), to 2^-66 of itself, for √½ ≤ 1 + f ≤ √2. With s = f / (2 + f), ln(1 + f) = 2 artanh(s)."""
-    below = f + 2
-    below_rest = f - (below - 2)
-    inverse = 1 / below
-    s = f * inverse
-    s_rest = k.fma(-s, below_rest, -strict.product_error(s, below, f)) * inverse
-    z = s * s
-    z_rest = k.fma(s + s, s_rest, strict.product_error(s, s, z))
-    square = z * z
-    square_rest = k.fma(z + z, z_rest, strict.product_error(z, z, square))
-    third, third_rest = _times(k, strict, (z, z_rest), _THIRD, _THIRD_LOW)
-    fifth, fifth_rest = _times(k, strict, (square, square_rest), _FIFTH, _FIFTH_LOW)
-    series, lost = sum_of(third, fifth)
-    series_rest = k.fma(square * z, polynomial(k, z, _ARTANH), lost + (third_rest + fifth_rest))
-    product = s * series
-    product_rest = k.fma(s_rest, 1 + series, k.fma(s, series_rest, strict.product_error(s, series, product)))
-    half, lost = sum_of(s, product)
-    bits, bits_rest = _times(k, strict, (half, lost + product_rest), _TWO_LOG2_E, _TWO_LOG2_E_LOW)
-    total, lost = sum_of(e, bits)
-    return sum_of(total, lost + bits_rest)
+def _mantissa_and_exponent(k: Any, x: Any) -> InTwo:
+    """m and e with x = 2^e m and 1 ≤ m < 2, of a positive normal number."""
+    if k.has_parts:
+        m, e = k.frexp(x)
+        return m, e
+    pattern = k.bits(x)
+    m = k.from_bits((pattern & 0x000FFFFFFFFFFFFF) | 0x3FF0000000000000, _F64)
+    return m, k.cast(k.cast(k.from_bits(pattern >> 52, _I64), _I32), _F64) - 1023
+
+
+def _log2(k: Any, strict: Any, m: Any, e: Any) -> InTwo:
+    """e + log2(m), to 2^-64 of itself: e − log2(c) + log2(1 + r) for c near 1 / m, where r = c m − 1 is exact."""
+    place = strict.bits(m) >> 47
+    r = strict.product_error(strict.value_at(_INVERSE_WIDE, place, _F64), m, strict.constant(1, _F64))
+    square = r * r
+    scale, minus_half = strict.constant(_LOG2_E_WIDE, _F64), strict.constant(-0.5 * _LOG2_E_WIDE, _F64)
+    linear, quadratic = r * scale, square * minus_half
+    rest = k.fma(r, k.constant(_LOG2_E_WIDE_LOW, _F64), strict.value_at(_LOG2_WIDE_REST, place, _F64))
+    rest = k.fma(square, k.constant(-0.5 * _LOG2_E_WIDE_LOW, _F64), rest)
+    rest = k.fma(strict.product_error(r, r, square), minus_half, rest)
+    errors = strict.product_error(r, scale, linear) + strict.product_error(square, minus_half, quadratic)
+    total, lost = sum_of(e + strict.value_at(_LOG2_WIDE, place, _F64), linear)
+    total, more_lost = sum_of(total, quadratic)
+    *higher, cubic = k.constants(_LOG2_CUBIC, _F64)
+    rest = k.fma(square * square, k.horner(r, higher), rest + ((lost + more_lost) + errors))
+    return total, k.fma(r * square, cubic, rest)
 
 
 def _exp2(k: Any, strict: Any, x: Any, rest: Any) -> InTwo:
-    """n, an integer to which the rounder was added, and a number near 1 with 2^(x + rest) = 2^n times that number."""
-    n = x + _ROUNDER
-    fraction = x - (n - _ROUNDER)
-    r, r_rest = _times(k, strict, (fraction, rest), _LN2, _LN2_LOW)
-    total, lost = sum_of(strict.constant(1, _F64), r)
-    tail = expm1_tail(k, r)
-    return n, total + (lost + k.fma(r_rest, total + tail, tail))
-
-
-def _times(k: Any, strict: Any, x: InTwo, high: float, low: float) -> InTwo:
-    """The product of a sum of two float64 and of two constants."""
-    factor = strict.constant(high, _F64)
-    product = factor * x[0]
-    rest = k.fma(x[0], k.constant(low, _F64), strict.product_error(x[0], factor, product))
-    return product, k.fma(x[1], factor, rest)
+    """n, a number of 16ths to which the rounder was added, and 2^(x + rest) by 2 to the whole ones of them."""
+    n = (x + rest) + _ROUNDER
+    f = (x - (n - _ROUNDER)) + rest
+    place = strict.bits(n)
+    part, part_rest = (strict.value_at(table, place, _F64) for table in (_EXP2_PARTS, _EXP2_PARTS_REST))
+    return n, part + k.fma(part, f * polynomial(k, f, _EXP2_WIDE), part_rest)
 
 
 # For each format, by its bytes: the usual power, the patterns of the least normal number and of infinity, and up to

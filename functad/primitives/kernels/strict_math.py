@@ -33,9 +33,13 @@ def on_arrays(intrinsic: Callable[..., Any], *operands: np.ndarray) -> np.ndarra
     """An intrinsic at each element of arrays of one shape, or of rank 0; narrow floats by way of float32."""
     dtype = operands[0].dtype
     working = compute_dtype(dtype)
-    values = [np.asarray(x, working) for x in operands]
-    shape = next((x.shape for x in values if x.shape), ())
-    flat = [x.reshape(-1) if x.shape else x for x in values]
+    flat, shape = [], ()
+    for x in operands:
+        value = np.asarray(x, working)
+        if value.shape:
+            shape = value.shape
+            value = value.reshape(-1)
+        flat.append(value)
     size, block = math.prod(shape), machine_model.STRICT_BLOCK
     formula: Callable[..., np.ndarray] = intrinsic.formula  # type: ignore[attr-defined]
     out: np.ndarray
@@ -50,7 +54,8 @@ def on_arrays(intrinsic: Callable[..., Any], *operands: np.ndarray) -> np.ndarra
         for start in range(0, size, block):
             part = slice(start, start + block)
             out[part] = formula(ARRAYS, *(x[part] if x.shape else x for x in flat))
-    return out.reshape(shape).astype(dtype, copy=False)
+    out = out.reshape(shape)
+    return out if dtype is working else out.astype(dtype)
 
 
 # --- the inverse error function ---------------------------------------------------------------------
@@ -73,7 +78,7 @@ def _erf_inv_single(k: Any, x: Any) -> Any:
     tail = k.sqrt(w) - three
     z, factor = k.where(centre, w - k.constant(2.5, _F32), tail), k.where(centre, w, tail)
     *slopes, last = k.either(centre, table.ERF_INV_SINGLE_CENTRE, table.ERF_INV_SINGLE_TAIL, _F32)
-    return k.fma(x, k.fma(vector_math.horner(k, z, slopes), factor, last), x)
+    return k.fma(x, k.fma(k.horner(z, slopes), factor, last), x)
 
 
 def _erf_inv_double(k: Any, x: Any) -> Any:
@@ -85,8 +90,8 @@ def _erf_inv_double(k: Any, x: Any) -> Any:
     choice = k.first_of(centre, middle)
     offset = k.one_of(choice, (0.0, table.ERF_INV_MIDDLE, table.ERF_INV_TAIL), _F64)
     z = k.where(centre, 0.5625 - x * x, root - offset)
-    above = vector_math.horner(k, z, [k.one_of(choice, values, _F64) for values in zip(*table.ERF_INV_NUMERATORS)])
-    below = vector_math.horner(k, z, [k.one_of(choice, values, _F64) for values in zip(*table.ERF_INV_DENOMINATORS)])
+    above = k.horner(z, [k.one_of(choice, values, _F64) for values in zip(*table.ERF_INV_NUMERATORS)])
+    below = k.horner(z, [k.one_of(choice, values, _F64) for values in zip(*table.ERF_INV_DENOMINATORS)])
     twice = root + root
     shift = k.where(centre, size * above, twice * above + _square_error(k, root, square) * below)
     return k.where(centre, size, root - 0.375) + shift / k.where(centre, below, twice * below)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from functad import machine_model
 from functad.records import Record
 
 _F32, _F64, _I32, _I64 = np.float32, np.float64, np.int32, np.int64
@@ -98,16 +99,15 @@ def _format(x: Any) -> _Format:
 
 
 def polynomial(k: Any, x: Any, coefficients: Sequence[float]) -> Any:
-    """Horner's rule; the coefficient of the highest power comes first."""
-    return horner(k, x, k.constants(coefficients, x.dtype))
+    """Horner's rule; the coefficient of the highest power comes first.
 
-
-def horner(k: Any, x: Any, coefficients: Sequence[Any]) -> Any:
-    """As `polynomial`, where the coefficients may differ from one x to the next."""
-    total = coefficients[0]
-    for coefficient in coefficients[1:]:
-        total = k.fma(total, x, coefficient)
-    return total
+    Long ones are two in x², of the even and the odd powers: fewer operations wait for one another.
+    """
+    constants = k.constants(coefficients, x.dtype)
+    if len(constants) < machine_model.LONG_POLYNOMIAL:
+        return k.horner(x, constants)
+    square = x * x
+    return k.fma(k.horner(square, constants[-2::-2][::-1]), x, k.horner(square, constants[::-2][::-1]))
 
 
 def at_most(k: Any, x: Any, limit: float) -> Any:
@@ -247,6 +247,8 @@ def _power_of_two(k: Any, n: Any, shift: int) -> Any:
 def scaled(k: Any, x: Any, n: Any) -> Any:
     """2^n x for x near 1, right for results that are subnormal or infinite, too; n has the rounder added."""
     kind, pattern = _format(x), k.bits(n)
+    if k.has_parts:
+        return k.ldexp(x, n - kind.rounder)
     tiny = n < kind.rounder - 64
     plain, raised = (k.constant(kind.one + (s << kind.mantissa_bits), pattern.dtype) for s in (-1, 64))
     correction = k.where(tiny, k.constant(2.0**-64, x.dtype), k.constant(2, x.dtype))
@@ -313,6 +315,10 @@ def _log_to_base(k: Any, x: Any, scale: float, scale_low: float, unit: tuple[flo
 def log_parts(k: Any, x: Any) -> tuple[Any, Any]:
     """f and e with x = 2^e (1 + f), for x > 0."""
     kind = _format(x)
+    if k.has_parts:
+        m, e = k.frexp(x)
+        large = m >= k.from_bits(k.constant(kind.root_half + (1 << kind.mantissa_bits), kind.signed), x.dtype)
+        return k.where(large, m * 0.5, m) - 1, k.where(large, e + 1, e)
     tiny = x < kind.least_normal
     e, m = exponent_and_mantissa(k, k.where(tiny, x * 2.0**kind.mantissa_bits, x))
     return m - 1, k.where(tiny, e - float(kind.mantissa_bits), e)
@@ -352,7 +358,7 @@ def exponent_and_mantissa(k: Any, x: Any) -> tuple[Any, Any]:
 def log_sum(k: Any, f: Any, e: Any, lost: Any = None) -> Any:
     """e ln(2) + ln(1 + f + lost), where lost is no larger than f's rounding, or than that of 1."""
     kind = _format(f)
-    low = e * kind.ln2_low
+    low = e * k.constant(kind.ln2_low, f.dtype)
     if lost is not None:
         low = low + lost * (1 - f + f * f)
     return k.fma(e, k.constant(kind.ln2_high, f.dtype), f + _log_tail(k, f, low))
@@ -370,6 +376,8 @@ def _log_tail(k: Any, f: Any, low: Any) -> Any:
 
 def _log_at_ends(k: Any, x: Any, result: Any) -> Any:
     """The result, but −∞ at 0, NaN below, and x itself where that is ∞ or NaN."""
+    if k.has_parts:
+        return k.log_at_ends(result, x)
     below = k.where(x == 0, k.constant(-np.inf, x.dtype), k.constant(np.nan, x.dtype))
     return k.where(x < np.inf, k.where(x > 0, result, below), x)
 

@@ -291,6 +291,51 @@ def total(x, out, start, stop):
     assert "reassoc" not in optimized(source, "total", "float32", "float32")
 
 
+def powers(count):
+    """The lines of a step of a loop, three instructions each."""
+    return "".join(f"        s_{k + 1} = s_{k} * s_{k} - x[i]\n" for k in range(count))
+
+
+FIRST = "    for i in range(start, stop):\n        s_0 = x[i]\n"
+LONG_LOOPS = {
+    "along rows": (f"{FIRST}{powers(40)}        out[i] = s_40\n", False),
+    "few instructions": (f"{FIRST}{powers(4)}        out[i] = s_4\n", True),
+    "rows of three": (f"{FIRST}{powers(40)}        out[3 * i] = s_40\n", True),
+    "one place": (f"{FIRST}{powers(40)}        out[start] = s_40\n", True),
+    "not innermost": (f"{FIRST}{powers(40)}        for j in range(3):\n            out[i + j] = s_40\n", True),
+    "carried on": (
+        f"    t = x[start]\n{FIRST}{powers(40)}        t = t * s_40\n        out[i] = t\n",
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LONG_LOOPS)
+def test_in_long_loops_along_rows_only_the_loops_become_vectors(case):
+    body, wanted = LONG_LOOPS[case]
+    signatures = {"power": [np.dtype("float32")] * 2}
+    source = f"def power(x, out, start, stop):\n{body}"
+    (batch,) = machine._batches(machine._kernels(source, "kernels.py", signatures, {}, fused=False))
+    assert batch.in_straight_code == wanted
+
+
+def test_a_long_loop_is_compiled_by_itself_whichever_kernels_stand_beside():
+    body, _ = LONG_LOOPS["along rows"]
+    texts = {"copy": COPY, "power": f"def power(x, out, start, stop):\n{body}"}
+    texts["copy_again"] = COPY.replace("copy", "copy_again")
+    signatures = dict.fromkeys(texts, [np.dtype("float32")] * 2)
+    kernels = machine._kernels("\n".join(texts.values()), "kernels.py", signatures, {}, fused=False)
+    batches = [(batch.in_straight_code, len(batch.texts)) for batch in machine._batches(kernels)]
+    assert batches == [(False, 1), (True, 2)]
+    addresses = load(machine.compile_kernels("\n".join(texts.values()), "kernels.py", signatures), list(texts))
+    x = np.linspace(0, 1, 77, dtype="f4")
+    run(addresses, "power", x, out := np.empty_like(x))
+    expected = x
+    for _ in range(40):
+        expected = expected * expected - x
+    np.testing.assert_array_equal(out, expected)
+
+
 def test_several_kernels_share_one_object_file():
     count = 5
     source = "".join(COPY.replace("copy", f"copy_{k}").replace("= x[i]", f"= x[i] + {k}") for k in range(count))

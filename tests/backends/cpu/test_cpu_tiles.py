@@ -46,13 +46,43 @@ def test_memory_of_large_results_is_asked_for(monkeypatch):
     np.testing.assert_array_equal(functad.jit(lambda x: x.T * 2)(x), x.T * 2)
 
 
+@pytest.mark.parametrize(("shape", "dtype"), [((16, 48), "float32"), ((2, 16, 32), "uint32"), ((8, 24), "int64")])
+def test_large_results_pass_by_the_caches(monkeypatch, dtype, shape):
+    monkeypatch.setattr(machine_model, "LEAST_STREAMED", 0)
+    monkeypatch.setattr(machine_model, "FEWEST_OF_SQUARES", 1)
+    x = (RNG.normal(size=shape) * 9).astype(dtype)
+
+    def turned(x):
+        y = jnp.swapaxes(x, -1, -2)
+        return y * 2 + 1, y
+
+    lowered = check_plain(functad.make_jaxpr(turned)(x), [x], [False])
+    assert "    stream_" in str(lowered.kernels)
+    for found, wanted in zip(functad.jit(turned)(x), (np.swapaxes(x, -1, -2) * 2 + 1, np.swapaxes(x, -1, -2))):
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("before", [1, 16])
+def test_rows_that_do_not_begin_with_a_cache_line_are_streamed(monkeypatch, before):
+    monkeypatch.setattr(machine_model, "LEAST_STREAMED", 0)
+    x, front = RNG.normal(size=(64, 32)).astype(np.float32), np.ones((32, before), np.float32)
+    found = functad.jit(lambda x, front: jnp.concatenate([front, x.T], 1))(x, front)
+    np.testing.assert_array_equal(found, np.concatenate([front, x.T], 1))
+    whole = np.zeros(64 * 32 + 16 + before, np.float32)
+    unaligned = whole[before : before + 64 * 32].reshape(64, 32)
+    unaligned[:] = x
+    found = functad.jit(lambda x: x.T + x.reshape(32, 64), donate_argnums=0)(unaligned)
+    np.testing.assert_array_equal(found, x.T + x.reshape(32, 64))
+
+
 @pytest.mark.skipif("+avx512f" not in target.host()[1], reason="this processor has no such vectors")
-def test_squares_stay_in_registers():
-    x = np.zeros((1024, 1024), np.float32)
-    lowering = CpuLowering(functad.make_jaxpr(lambda x: x.T)(x))
+@pytest.mark.parametrize(("dtype", "instruction"), [(np.float32, "vmovnt"), (np.float16, "prefetchw")])
+def test_squares_stay_in_registers(dtype, instruction):
+    lowering = CpuLowering(functad.make_jaxpr(lambda x: x.T)(np.zeros((1024, 1024), dtype)))
     (lines,) = lowering.machine_code().assembly.values()
     text = "\n".join(line.text for line in lines)
-    assert text.count("prefetchw") == 16 and "rsp" not in text
+    assert text.count(instruction) == 16 and "rsp" not in text
+    assert ("sfence" in text) == (dtype == np.float32)
 
 
 @pytest.mark.parametrize("shape", [(3, 16, 8), (8, 8, 8), (2, 3, 40, 16)])

@@ -265,7 +265,7 @@ def check_where_committed_arrays_are_used() -> None:
                         elif call is not compiled or host in places or "gpu" in one + other:
                             result = call(a, b)
                             assert result.device in places, where
-                            assert result.committed or not {one, other} & fixed.keys(), where
+                            assert result.committed is bool({one, other} & fixed.keys()), where
                             assert np.array_equal(result, np.asarray(a) + np.asarray(b)), where
     here = functad.device_put(X, host)
     assert here is functad.device_put(here, host) and not jnp.asarray(X).committed
@@ -276,6 +276,59 @@ def check_where_committed_arrays_are_used() -> None:
     assert closed(X).committed and "closes over" in raised(DeviceError, lambda: closed(on_gpu(X)))
     assert functad.jit(lambda x: x + 1, device="cpu")(on_gpu(X)).committed
     assert functad.jit(lambda x: x + 1, device=gpu())(here).device is gpu()
+
+
+def check_what_is_computed_of_uncommitted_arrays() -> None:
+    """It is not committed: un-jitted, at the first call of a jitted function and all later ones, and by callbacks."""
+    with functad.default_device(gpu()):
+        free, new = jnp.asarray(X), functad.random.normal(functad.random.key(0), (2, 3))
+        twice = functad.jit(lambda x, y: (x * 2 + y, x))
+        made = functad.jit(lambda: jnp.arange(3))
+        of_numpys = functad.jit(lambda x: x + 1)
+        for result in (free, new, *twice(X, free), made(), made(), of_numpys(X), of_numpys(X), free.T @ free):
+            assert result.device is gpu() and not result.committed
+    host = functad.devices("cpu")[0]
+    called = functad.jit(lambda x: functad.pure_callback(np.negative, functad.ShapeDtypeStruct((2, 3), x.dtype), x))
+    functions = {
+        "operation": lambda x: x + 1, "again": lambda x: x + 1, "several": lambda x: functad.lax.top_k(x, 1)[0],
+        "gradient": functad.grad(lambda x: (x**2).sum()), "mapped": functad.vmap(jnp.sin), "copy": copy.copy,
+        "jitted": lambda x: twice(x, x)[0], "nested": lambda x: functad.vmap(of_numpys)(x), "callback": called,
+        "un-jitted callback": lambda x: functad.pure_callback(np.negative, functad.typeof(x), x),
+        "index": lambda x: x[0], "weak": lambda x: x.astype(float), "compiled": twice.lower(free, free).compile(),
+    }  # fmt: skip
+    for name, function in functions.items():
+        for x, committed in ((free, False), (on_gpu(X), True), (free, False)):
+            result = function(x, x) if name == "compiled" else function(x)
+            for r in result if isinstance(result, tuple) else (result,):
+                assert r.device is gpu() and r.committed is committed, (name, committed)
+    assert (free + on_gpu(X)).committed and (on_gpu(X) + free).committed and twice(free, on_gpu(X))[0].committed
+    follows = free * functad.device_put(X, host)
+    assert follows.device is host and follows.committed
+    for looked_at in (False, True):
+        with functad.config.context(debug_nans=looked_at):
+            assert functad.jit(lambda x: x + 1, device=gpu())(free).committed and not (free + 1).committed
+    put = functad.device_put(free, gpu())
+    assert put.committed and not free.committed and put.unsafe_buffer_pointer() == free.unsafe_buffer_pointer()
+    assert functad.device_put(put) is put and functad.device_put(free) is free
+    overwrites = functad.jit(lambda x: x + 1, donate_argnums=0)
+    assert np.array_equal(overwrites(put), X + 1) and np.array_equal(free, X)  # which lies in the same memory
+
+
+def check_uncommitted_arrays_follow_to_another_gpu() -> None:
+    with functad.default_device(gpu()):
+        free = jnp.asarray(X)
+    there = on_second(X)
+    add = functad.jit(lambda x, y: x + y)
+    for call in (lambda x, y: x + y, add, add):
+        for x, y in ((free, there), (there, free)):
+            result = call(x, y)
+            assert result.device is second_gpu() and result.committed and np.array_equal(result, X + X)
+    assert free.device is gpu() and not free.committed
+    with functad.default_device(second_gpu()):
+        other = jnp.asarray(X)
+        for result in (other + free, add(other, free), functad.device_put(on_gpu(X))):
+            assert np.array_equal(result, X + X if result.device is second_gpu() else X)
+            assert result.committed is (result.device is gpu())
 
 
 def check_where_functions_run() -> None:
@@ -350,6 +403,11 @@ def check_donation() -> None:
     q = step(p, on_gpu({"a": X, "b": np.ones(3, np.float32)}))
     assert q["b"].unsafe_buffer_pointer() != view.address and shared is not None
     np.testing.assert_allclose(view.host(), np.full(3, -1))
+    add = functad.jit(jnp.add, donate_argnums=0)
+    with functad.default_device(gpu()):
+        for other, committed in ((jnp.asarray(X), False), (on_gpu(X), True), (jnp.asarray(X), False)):
+            once = add(jnp.copy(X), other)
+            assert once.committed is committed and add(once, other).committed is committed
 
 
 def check_stages_on_devices() -> None:

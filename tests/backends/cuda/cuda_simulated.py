@@ -18,6 +18,8 @@ import cuda_function_checks
 import cuda_kernel_checks
 import cuda_loop_checks
 import cuda_order_checks
+import cuda_row_checks
+import cuda_simulator_checks
 import cuda_window_checks
 from cuda_check_tools import LeftOut, run
 from cuda_loop_checks import ELSEWHERE, check_what_has_no_examples
@@ -70,6 +72,8 @@ def check_random_programs(first: int, count: int = 20, medium: bool = False) -> 
                 "CUDA_SHORT_ROW": choose.choice([1, 1 << 12]),
                 "CUDA_JOINED_POINTS": choose.choice([0, 1 << 18]),
                 "CUDA_ONE_STEP_BLOCKS": choose.choice([0, 1 << 12]),
+                "CUDA_SEGMENT_PART": choose.choice([2, 64]),
+                "CUDA_SEGMENT_STEPS": choose.choice([1, 256]),
             }
         ):
             try:
@@ -90,9 +94,11 @@ CHECKS: dict[str, Callable[[], str | None]] = {
     **cuda_order_checks.CHECKS,
     **cuda_window_checks.CHECKS,
     **cuda_loop_checks.CHECKS,
+    **cuda_row_checks.CHECKS,
     **cuda_function_checks.CHECKS,
     **cuda_array_checks.CHECKS,
     **cuda_edge_checks.CHECKS,
+    **cuda_simulator_checks.CHECKS,
     **{f"random programs {k}": (lambda k=k: check_random_programs(k)) for k in range(0, 60, 20)},  # type: ignore[misc]
     **{f"primitive {name}": (lambda name=name: check_what_has_no_examples(name)) for name in ELSEWHERE},  # type: ignore[misc]
     **{f"primitive {name}": (lambda name=name: check_examples(name)) for name in NAMES},  # type: ignore[misc]

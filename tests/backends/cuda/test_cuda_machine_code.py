@@ -181,3 +181,11 @@ def test_kernels_of_all_forms_compile(fun: str) -> None:
     assert len(launches) >= 3 and any(kernel.mapping.by_block for kernel in step.generated.kernels.values())
     for launch in launches.values():
         assert ".entry" in compiler.ptx(launch.kernel.function, launch.types, (8, 0))
+
+
+def test_short_tables_are_read_from_memory() -> None:
+    compiler = compiler_with_nvvm()
+    (launch,) = launches_of(executable(lambda x, y: [x**y], *[Aval((1 << 20,), F32)] * 2), fake_device())
+    text = compiler.ptx(launch.kernel.function, launch.types, (9, 0))
+    tables = re.findall(r"\.global \.align \d+ \.b8 functad_table_\w+\[(\d+)\]", text)
+    assert tables == ["128"] * 3

@@ -148,11 +148,13 @@ def lower_kernel(
                 if filename:
                     library.lines = DebugLines(module, filename)
                     locate = partial(library.lines.location, library.lines.scope(function, node.lineno))
-                KernelTranslation(target, names, node, locate).write(function, arguments)
+                translation = KernelTranslation(target, names, node, locate)
+                translation.write(function, arguments)
         except (NotSimple, NumbaError):
             return lower(names[node.name], arguments, distinct_pointers=True, fused=fused)
         target.post_lowering(module, library)
         library.add_ir_module(module)
+        library.has_wide_loop = translation.has_wide_loop
         return Specialization(library, function, types.none, None)
 
 
@@ -238,12 +240,16 @@ def subroutine(function: PythonFunction, *, inline: bool = True) -> PythonFuncti
 
 
 class Library(codegen.CodeLibrary):
-    """What Numba takes for a library of machine code: only holds IR, and the libraries that the IR calls."""
+    """What Numba takes for a library of machine code: only holds IR, and the libraries that the IR calls.
+
+    has_wide_loop: whether vectors are made of its loops, and none of what else it does.
+    """
 
     def __init__(self, owner: Any, name: str) -> None:
         super().__init__(owner, name)
         self.linked: list[Any] = []
         self.lines: DebugLines | None = None
+        self.has_wide_loop = False
         self._text = ""
 
     def add_ir_module(self, module: ir.Module) -> None:

@@ -156,9 +156,9 @@ def _object_file(parts: Iterable[Specialization], meanwhile: Callable[[], object
     """The object files of all the parts: LLVM works on some parts while Python makes the next ones."""
     made: dict[int, bytes] = {}
 
-    def compile_batch(number: int, texts: Sequence[str]) -> None:
+    def compile_batch(number: int, batch: _Batch) -> None:
         with kept_machine() as machine:
-            module = _optimized(texts, llvm.create_context(), machine)
+            module = _optimized(batch, llvm.create_context(), machine)
             _keep_apart(module)
             made[number] = emitted(machine, module)
 
@@ -204,18 +204,28 @@ def _kernels(
         yield lowered
 
 
-def _batches(parts: Iterable[Specialization]) -> Iterator[list[str]]:
+class _Batch(NamedTuple):
+    """What LLVM is given at a time: texts, and whether it is to look for vectors in what is no loop, too."""
+
+    texts: Sequence[str]
+    in_straight_code: bool
+
+
+def _batches(parts: Iterable[Specialization]) -> Iterator[_Batch]:
     """The texts of parts and of what they call, some parts at a time: a function of the parts alone, not of time."""
     libraries: list[Any] = []
     size = 0
     for part in parts:
+        if getattr(part.library, "has_wide_loop", False):
+            yield _Batch(_with_callees([part.library]), in_straight_code=False)
+            continue
         libraries.append(part.library)
         size += len(part.library.get_llvm_str())
         if size > machine_model.BATCH_FOR_LLVM:
-            yield _with_callees(libraries)
+            yield _Batch(_with_callees(libraries), in_straight_code=True)
             libraries, size = [], 0
     if libraries:
-        yield _with_callees(libraries)
+        yield _Batch(_with_callees(libraries), in_straight_code=True)
 
 
 def _with_callees(libraries: Iterable[Any]) -> list[str]:
@@ -233,13 +243,13 @@ def _with_callees(libraries: Iterable[Any]) -> list[str]:
     ]
 
 
-def _optimized(texts: Iterable[str], context: llvm.ContextRef, machine: llvm.TargetMachine) -> llvm.ModuleRef:
-    module = _joined([llvm.parse_assembly(text, context) for text in ("", *texts)])
+def _optimized(batch: _Batch, context: llvm.ContextRef, machine: llvm.TargetMachine) -> llvm.ModuleRef:
+    module = _joined([llvm.parse_assembly(text, context) for text in ("", *batch.texts)])
     # Level 3 and unrolling double the time of this call; the kernels of whole training steps ran no faster with them.
     tuning = llvm.create_pipeline_tuning_options(speed_level=2)
     tuning.loop_unrolling = False
     tuning.loop_vectorization = True
-    tuning.slp_vectorization = True
+    tuning.slp_vectorization = batch.in_straight_code
     builder = llvm.create_pass_builder(machine, tuning)
     run_passes(builder.getModulePassManager(), module, builder)
     # Loops are vectors now: who asks whether a lane takes a rare branch need not be called, with all registers saved;

@@ -20,6 +20,7 @@ from functad import machine_model
 from functad.backends.cpu.compile.target import has_masked_vectors
 from functad.records import NamedTuple
 
+_MOVES = (instructions.LoadInstr, instructions.StoreInstr)
 _OF_COPIES = {"add", "sub", "mul", "getelementptr", "load", "store", "br"}
 
 
@@ -63,6 +64,32 @@ def end_loop(builder: ir.IRBuilder, loop: Loop) -> None:
         metadata = ir.MDValue(module, [], name=str(len(module.metadata)))
         metadata.operands = (metadata, *options)  # by naming itself it differs from all others
         jump.set_metadata("llvm.loop", metadata)
+
+
+def is_wide(function: ir.Function, loop: Loop) -> bool:
+    """Whether vectors are made of all there is in a long loop, as its steps read and write elements side by side.
+
+    To look for neighbours in the text of one step would take LLVM longer than all else, and find nothing.
+    """
+    first, body = function.blocks[function.blocks.index(loop.head) + 1], loop.body
+    if first is not body or _size(body) < machine_model.WIDE_LOOP or not _is_along(body, loop.number):
+        return False
+    moves = [one for one in body.instructions if isinstance(one, _MOVES)]
+    return all(
+        isinstance(one.operands[-1], instructions.GEPInstr)  # no variable, which the next step would wait for
+        and (isinstance(one, instructions.LoadInstr) or _depends(one.operands[-1], loop.number, body))
+        for one in moves
+    )
+
+
+def _depends(value: ir.Value, number: ir.Value, block: ir.Block) -> bool:
+    """Whether a place is another one in each step of a loop."""
+    inside = {id(instruction) for instruction in block.instructions}
+
+    def depends(value: ir.Value) -> bool:
+        return value is number or id(value) in inside and any(map(depends, value.operands))
+
+    return depends(value)
 
 
 def _reads_registers(function: ir.Function, loop: Loop) -> bool:

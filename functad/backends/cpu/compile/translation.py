@@ -20,7 +20,7 @@ from numba.core import types
 from numba.core.callconv import RETCODE_OK
 
 from functad import machine_model
-from functad.backends.cpu.compile.masked_loops import Loop, end_loop
+from functad.backends.cpu.compile.masked_loops import Loop, end_loop, is_wide
 from functad.records import NamedTuple
 
 _WORD = ir.IntType(64)
@@ -86,6 +86,7 @@ class KernelTranslation:
         self.values: dict[str, Value] = {}
         self.places: dict[str, Value] = {}  # of the variables that are set more than once: where they lie
         self.loops: list[tuple[ir.Block, ir.Block]] = []  # where `continue` and `break` go
+        self.has_wide_loop = False
 
     def write(self, function: ir.Function, arguments: Sequence[types.Type]) -> None:
         """Write the body of a function of Numba's kind that is given these arguments and returns nothing."""
@@ -211,7 +212,9 @@ class KernelTranslation:
         for phi, initial, change, flags in ((number, start, step, ()), (left, count, -1, ("nsw",))):
             phi.add_incoming(initial, before)
             phi.add_incoming(self.builder.add(phi, ir.Constant(_WORD, change), flags=flags), following)
-        end_loop(self.builder, Loop(head, end, number, steps, is_inner=bool(self.loops)))
+        loop = Loop(head, end, number, steps, is_inner=bool(self.loops))
+        end_loop(self.builder, loop)
+        self.has_wide_loop |= is_wide(self.builder.function, loop)
         self.builder.position_at_end(after)
 
     def once(self, node: ast.For, name: str, number: Value) -> None:

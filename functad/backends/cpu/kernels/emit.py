@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from functad import machine_model
-from functad.backends.cpu.kernels.tile import Square, tiled
+from functad.backends.cpu.kernels.tile import Square, StreamedStore, tiled
 from functad.dtypes import is_narrow_float, kind_of
 from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
 from functad.lowering.nests.affine import Affine, Symbol, linear, loop
@@ -154,7 +154,16 @@ class _CpuEmitter:
             self._stores(POST, base)
         else:
             self._stores(PRE, base)
+            self._stream(base)
         return (self.outer[0].extent, self.outer[0]) if in_parts else (1, None)
+
+    def _stream(self, base: int) -> None:
+        """Squares of results go to memory as soon as they are complete; all are there when the kernel ends."""
+        streamed = [s for s in self.nest.stores if isinstance(s, StreamedStore)]
+        for s in streamed:
+            self._line(base - 2, f"stream_{s.side}({s.room}, {self._place_of(s, {})}, {s.pitch})")
+        if streamed:
+            self._line(0, "store_fence()")
 
     def _start_gathered(self, gathers: list[GatheringStore], base: int) -> None:
         """What is gathered in memory, where that begins: a row of it."""
@@ -481,6 +490,9 @@ class _CpuEmitter:
                 self._store(store, depth)
 
     def _store(self, store: Store, depth: int) -> None:
+        if isinstance(store, StreamedStore):
+            self._line(depth, f"{store.room}[{store.place}] = {store.value}")
+            return
         element = self._element(store)
         value = combined(store.accumulator, element, store.value) if isinstance(store, GatheringStore) else store.value
         self._line(depth, f"{element} = {value}")

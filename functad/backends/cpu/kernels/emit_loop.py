@@ -8,7 +8,6 @@ what is read and of what is stacked become index arithmetic.
 from __future__ import annotations
 
 import keyword
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -20,6 +19,7 @@ from functad.dtypes import is_narrow_float, kind_of
 from functad.ir import Eqn, Var
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.affine import Affine, Symbol
+from functad.lowering.nests.names import renamed
 from functad.lowering.nests.nest import (
     POST,
     PRE,
@@ -39,8 +39,6 @@ from functad.lowering.steps import BranchStep, ControlStep, CountedBy, LoopStep,
 from functad.lowering_rules import Scalar
 from functad.primitives.loops.text import constant, rounding
 from functad.records import NamedTuple
-
-_WORD = re.compile(r"[A-Za-z_]\w*\b(?!\()")  # a word that a parenthesis follows is one of the vocabulary
 
 
 def emit_loop(step: ControlStep, touched: Mapping[Storage, int], names: Mapping[Var, str]) -> CpuKernel | None:
@@ -227,7 +225,7 @@ class _SmallLoopWriter:
         if offset.is_constant():
             text = (first + offset).text()
         else:
-            text = _renamed(offset.text(), rename or {})
+            text = renamed(offset.text(), rename or {})
             text = text if first == 0 else f"{first.text()} + {text}"
         return f"{self._parameter(base, writes)}[{text}]"
 
@@ -410,8 +408,4 @@ class _NestWriter:
         return value.substitute(self.values) if self.values else value
 
     def _renamed(self, text: str) -> str:
-        return _renamed(text, self.names)
-
-
-def _renamed(text: str, names: Mapping[str, str]) -> str:
-    return _WORD.sub(lambda match: names.get(match.group(), match.group()), text)
+        return renamed(text, self.names)

@@ -8,9 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from functad import machine_model
+from functad.backends.cpu.scalars import running
 from functad.lowering.memory.buffers import Buffer
 from functad.lowering.nests.affine import Affine, Symbol, loop
 from functad.lowering.nests.nest import PRE, IndexLet, Let, Load, Nest, Statement, Store, fresh, moved, names_of
+from functad.primitives.loops.text import cast
 
 
 @dataclass(eq=False)
@@ -18,12 +20,25 @@ class Square(Load):
     """`name = ` a copy of the square of `side` rows that begins at `offset`, with rows and columns exchanged.
 
     pitch: how far its columns lie apart in the buffer. result: where the first element of a square of a large result
-    lies to which it leads, and how far that square's rows lie apart.
+    lies to which it leads, and how far that square's rows lie apart, if that is not streamed.
     """
 
     side: int
     pitch: int
     result: tuple[Buffer, Affine, int] | None = None
+
+
+@dataclass(eq=False)
+class StreamedStore(Store):
+    """`room[place] = value`; when the square of `side` rows is there, it goes from the room to the buffer at `offset`.
+
+    It passes by the caches. pitch: how far its rows lie apart in the buffer.
+    """
+
+    room: str
+    place: str
+    side: int
+    pitch: int
 
 
 def tiled(nest: Nest) -> Nest:
@@ -45,32 +60,66 @@ def tiled(nest: Nest) -> Nest:
 
 def _in_squares(nest: Nest, side: int) -> Nest:
     rows, columns = nest.loops[-2:]
-    tiles = [loop(f"{s.name}_tile", s.extent // side) for s in (rows, columns)]
+    streamed = [s for s in nest.stores if _is_streamed(s, rows, columns, side)]
+    outer, row_tile, column_tile = _tiles(nest, side, together=bool(streamed))
     within = [loop(s.name, side) for s in (rows, columns)]
-    starts = {s: tile * side for s, tile in zip((rows, columns), tiles)}
+    starts = {rows: row_tile * side, columns: column_tile * side}
     parts = {s: starts[s] + inner for s, inner in zip((rows, columns), within)}
     taken = {s.name for s in nest.loops}.union(*map(names_of, nest.statements))
     place = IndexLet(fresh("place", taken), within[0] * side + within[1], PRE)
-    large = [s for s in nest.stores if _is_large(s, columns)]
+    large = [s for s in nest.stores if s not in streamed and _is_large(s, columns)]
     results = [(s.buffer, s.offset.substitute(starts), s.offset.coefficient(rows)) for s in large]
-    statements: list[Statement] = []
+    statements: list[Statement] = [place]
     for s in nest.statements:
         if not isinstance(s, Load) or not _is_movable(s, rows, columns):
             statements.append(moved(s, parts))
             continue
-        pitch = s.offset.coefficient(columns)
         name, start = fresh(f"{s.name}_square", taken), s.offset.substitute(starts)
-        square = Square(name, s.buffer, start, s.level, side, pitch, *results[:1])
+        square = Square(name, s.buffer, start, s.level, side, s.offset.coefficient(columns), *results[:1])
         element = Let((s.name,), f"{square.name}[{place.name}]", (square.name, place.name), s.level, None)
-        statements += [square, *([] if place in statements else [place]), element]
-    loops = [*nest.loops[:-2], *(x.terms[0][0] for x in (*tiles, *within) if x.terms)]
-    stores = [replace(s, offset=s.offset.substitute(parts)) for s in nest.stores]
+        statements += [square, element]
+    stores: list[Store] = []
+    for store in nest.stores:
+        if store not in streamed:
+            stores.append(replace(store, offset=store.offset.substitute(parts)))
+            continue
+        room, start = fresh(f"{store.value}_square", taken), store.offset.substitute(starts)
+        statements.append(Let((room,), f"room_{cast(store.buffer.dtype)}()", (), PRE, None))
+        pitch = store.offset.coefficient(rows)
+        stores.append(StreamedStore(store.buffer, start, store.value, PRE, room, place.name, side, pitch))
+    loops = [*nest.loops[:-2], *(x.terms[0][0] for x in (*outer, *within) if x.terms)]
     return Nest(loops, [False] * len(loops), statements, [], stores, nest.eqns, nest.constants)
+
+
+def _tiles(nest: Nest, side: int, together: bool) -> tuple[list[Affine], Affine, Affine]:
+    """The loops over squares, and which row and column of squares it is: together some rows of squares, if they can.
+
+    What those read of the other matrix lies side by side.
+    """
+    rows, columns = (s.extent // side for s in nest.loops[-2:])
+    names = [f"{s.name}_tile" for s in nest.loops[-2:]]
+    counts = [n for n in machine_model.SQUARES_TOGETHER if not rows % n and rows >= n * machine_model.FEWEST_OF_SQUARES]
+    row, column = loop(names[0], rows), loop(names[1], columns)
+    if not together or not counts:
+        return [row, column], row, column
+    block, row = loop(f"{nest.loops[-2].name}_block", rows // counts[0]), loop(names[0], counts[0])
+    return [block, column, row], block * counts[0] + row, column
 
 
 def _is_large(store: Store, columns: Symbol) -> bool:
     """Whether what is written row by row does not fit into a cache."""
     return store.offset.coefficient(columns) == 1 and store.buffer.nbytes > machine_model.SECOND_CACHE
+
+
+def _is_streamed(store: Store, rows: Symbol, columns: Symbol, side: int) -> bool:
+    """Whether rows of squares are whole cache lines of a large result: they pass by the caches."""
+    buffer, offset = store.buffer, store.offset
+    fills_lines = side * buffer.dtype.itemsize == machine_model.CACHE_LINE and side**2 <= running.BLOCK
+    is_plain = type(store) is Store and offset.coefficient(columns) == 1 and buffer.dtype in running.ROOMS
+    if not is_plain or not fills_lines or buffer.nbytes < machine_model.LEAST_STREAMED:
+        return False
+    along = Affine(0, [(rows, offset.coefficient(rows)), (columns, 1)])
+    return {rows, columns}.isdisjoint((offset - along).symbols())
 
 
 def _runs_across(s: Statement, rows: Symbol, columns: Symbol) -> bool:

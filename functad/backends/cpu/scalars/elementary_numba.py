@@ -16,12 +16,12 @@ from numba.core import types
 from numba.core.typing.templates import signature
 
 from functad.backends.cpu.scalars import elementary as scalars
-from functad.backends.cpu.scalars import rare_branches
+from functad.backends.cpu.scalars import rare_branches, vector_calls
 from functad.backends.cpu.scalars.registry_numba import declare_function, implement
 from functad.backends.cpu.scalars.strict_builder import StrictBuilder
 from functad.dtypes import kind_of
 from functad.primitives.kernels import scalar_formulas
-from functad.primitives.kernels.plain_arithmetic import PLAIN
+from functad.primitives.kernels.plain_arithmetic import PLAIN, Arithmetic
 
 _NUMBA_TYPES = {
     np.dtype(np.bool_): types.boolean,
@@ -101,7 +101,7 @@ def _is_zero(value: ir.Value) -> bool:
 def _define(
     module: ir.Module, name: str, formula: Callable[..., Any], dtypes: Sequence[Any], result: Any, zeros: Sequence[bool]
 ) -> None:
-    kind = ir.FunctionType(_llvm_type(result), [_llvm_type(d) for d in dtypes])
+    kind = ir.FunctionType(llvm_type(result), [llvm_type(d) for d in dtypes])
     function = ir.Function(module, kind, name)
     function.linkage = "linkonce_odr"
     function.attributes.add("alwaysinline")
@@ -269,7 +269,8 @@ class IRComplex:
         self.dtype = np.dtype(f"c{2 * real.dtype.itemsize}")
 
 
-def _llvm_type(dtype: Any) -> ir.Type:
+def llvm_type(dtype: Any) -> ir.Type:
+    """What LLVM keeps a number of the dtype in."""
     dtype = np.dtype(dtype)
     if kind_of(dtype) == "f":
         return ir.FloatType() if dtype.itemsize == 4 else ir.DoubleType()
@@ -278,16 +279,17 @@ def _llvm_type(dtype: Any) -> ir.Type:
 
 def _constant(value: Any, dtype: Any) -> ir.Constant:
     value = np.dtype(dtype).type(value)
-    return ir.Constant(_llvm_type(dtype), float(value) if kind_of(dtype) == "f" else int(value))
+    return ir.Constant(llvm_type(dtype), float(value) if kind_of(dtype) == "f" else int(value))
 
 
 # --- the arithmetic of formulas ---------------------------------------------------------------------
 
 
-class IRArithmetic:
+class IRArithmetic(Arithmetic):
     """What `PlainArithmetic` does, by LLVM instructions."""
 
     prefers_libm = False
+    has_parts = vector_calls.has_wide_registers()
 
     def __init__(self, builder: Any, strict: bool = False) -> None:
         self.builder = builder
@@ -322,7 +324,7 @@ class IRArithmetic:
         return self._int_to_int(x, dtype)
 
     def _to_float(self, x: IRValue, dtype: Any) -> IRValue:
-        b, kind = self.builder, _llvm_type(dtype)
+        b, kind = self.builder, llvm_type(dtype)
         if kind_of(x.dtype) == "f" and isinstance(x.value, ir.Constant):
             return self.constant(x.value.constant, dtype)
         if kind_of(x.dtype) == "f":
@@ -343,13 +345,13 @@ class IRArithmetic:
 
     def truncated(self, x: IRValue, dtype: Any) -> IRValue:
         convert = self.builder.fptosi if kind_of(np.dtype(dtype)) == "i" else self.builder.fptoui
-        return IRValue(self.builder, convert(x.value, _llvm_type(dtype)), dtype)
+        return IRValue(self.builder, convert(x.value, llvm_type(dtype)), dtype)
 
     def bits(self, x: IRValue) -> IRValue:
         return self.from_bits(x, np.dtype(f"u{x.dtype.itemsize}"))
 
     def from_bits(self, x: IRValue, dtype: Any) -> IRValue:
-        kind = _llvm_type(dtype)
+        kind = llvm_type(dtype)
         value = x.value if x.value.type == kind else self.builder.bitcast(x.value, kind)
         return IRValue(self.builder, value, dtype)
 
@@ -394,6 +396,25 @@ class IRArithmetic:
         kinds = [v.type for v in values]
         call = rare_branches.function_of(self.builder.module, name, kinds, emit_formula, optimized)
         return IRValue(self.builder, self.builder.call(call, values), usual.dtype)
+
+    def value_at(self, table: Sequence[float], index: IRValue, dtype: Any) -> IRValue:
+        function = vector_calls.table_function(self.builder.module, llvm_type(dtype), table)
+        return IRValue(self.builder, self.builder.call(function, [index.value]), dtype)
+
+    def ldexp(self, x: IRValue, n: IRValue) -> IRValue:
+        return self._vector_call(vector_calls.scaling_function, x, n)
+
+    def frexp(self, x: IRValue) -> tuple[IRValue, IRValue]:
+        parts = vector_calls.mantissa_function, vector_calls.exponent_function
+        mantissa, exponent = (self._vector_call(part, x) for part in parts)
+        return mantissa, exponent
+
+    def log_at_ends(self, result: IRValue, x: IRValue) -> IRValue:
+        return self._vector_call(vector_calls.logarithm_function, result, x)
+
+    def _vector_call(self, function_of: Callable[[ir.Module, ir.Type], ir.Function], *operands: IRValue) -> IRValue:
+        function = function_of(self.builder.module, operands[0].value.type)
+        return IRValue(self.builder, self.builder.call(function, [x.value for x in operands]), operands[0].dtype)
 
     def row_of(self, table: Sequence[Sequence[float]], index: IRValue) -> list[IRValue]:
         module, row = self.builder.module, ir.ArrayType(ir.DoubleType(), len(table[0]))

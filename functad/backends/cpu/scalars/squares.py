@@ -24,5 +24,21 @@ def _transposed(side: int) -> Callable[..., Any]:
     return transposed
 
 
+def _stream(side: int) -> Callable[..., Any]:
+    def stream(square: Any, elements: Any, first: int, pitch: int) -> None:
+        """Write a square to rows that begin at `first`, `pitch` apart; compiled code passes by the caches."""
+        for i in range(side):
+            elements[first + pitch * i : first + pitch * i + side] = square[side * i : side * (i + 1)]
+
+    stream.__name__ = stream.__qualname__ = f"stream_{side}"
+    return stream
+
+
+def store_fence() -> None:
+    """Everything that was streamed is in memory when what follows is."""
+
+
 transposed_2, transposed_4, transposed_8, transposed_16 = map(_transposed, (2, 4, 8, 16))
 SIDES = {2: transposed_2, 4: transposed_4, 8: transposed_8, 16: transposed_16}
+stream_8, stream_16 = map(_stream, (8, 16))
+STREAMS = {8: stream_8, 16: stream_16}

@@ -14,8 +14,9 @@ from numba.core.typing.templates import signature
 
 from functad import machine_model
 from functad.backends.cpu.compile.frontend import PackedPointer
+from functad.backends.cpu.compile.processor import is_x86
 from functad.backends.cpu.scalars.registry_numba import declare_function, implement
-from functad.backends.cpu.scalars.squares import SIDES
+from functad.backends.cpu.scalars.squares import SIDES, STREAMS, store_fence
 
 _WORD = ir.IntType(32)
 _POINTERS = (types.CPointer, PackedPointer)
@@ -68,6 +69,43 @@ def _register(function: Callable[..., Any], side: int) -> None:
             implement(function, pointer, types.Integer, types.Integer, other, types.Integer, types.Integer)(square)
 
 
+def _register_stream(function: Callable[..., Any], side: int) -> None:
+    def signature_of(arguments: tuple[types.Type, ...]) -> Any:
+        if len(arguments) != 4 or not all(isinstance(pointer, _POINTERS) for pointer in arguments[:2]):
+            return None
+        return signature(types.none, *arguments[:2], types.int64, types.int64)
+
+    declare_function(function, signature_of)
+
+    def stream(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
+        room, elements, first, pitch = values
+        size = context.get_abi_sizeof(elements.type.pointee)
+        row = ir.VectorType(ir.IntType(8 * size), side)
+        rooms = builder.bitcast(room, row.as_pointer())
+        rows = [builder.load(builder.gep(rooms, [_WORD(k)]), align=size * side) for k in range(side)]
+        places = [builder.bitcast(p, row.as_pointer()) for p in _starts(builder, side, elements, first, pitch)]
+        with builder.if_else(_are_whole_lines(builder, places[0], pitch, size)) as (whole, parts):
+            with whole:
+                for value, place in zip(rows, places):
+                    kept = builder.store(value, place, align=machine_model.CACHE_LINE)
+                    kept.set_metadata("nontemporal", builder.module.add_metadata([_WORD(1)]))
+            with parts:
+                for value, place in zip(rows, places):
+                    builder.store(value, place, align=size)
+        return context.get_dummy_value()
+
+    for pointer in _POINTERS:
+        for other in _POINTERS:
+            implement(function, pointer, other, types.Integer, types.Integer)(stream)
+
+
+def _are_whole_lines(builder: ir.IRBuilder, place: ir.Value, pitch: ir.Value, size: int) -> ir.Value:
+    """Whether rows of this pitch begin where cache lines do, if the first one begins at the place."""
+    address = builder.ptrtoint(place, pitch.type)
+    behind = builder.or_(address, builder.mul(pitch, pitch.type(size)))
+    return builder.icmp_unsigned("==", builder.and_(behind, pitch.type(machine_model.CACHE_LINE - 1)), pitch.type(0))
+
+
 def _starts(builder: ir.IRBuilder, side: int, elements: ir.Value, first: ir.Value, pitch: ir.Value) -> list[ir.Value]:
     """Where each row of a square begins."""
     return [builder.gep(elements, [builder.add(first, builder.mul(pitch, pitch.type(k)))]) for k in range(side)]
@@ -83,5 +121,20 @@ def _ask_for(builder: ir.IRBuilder, place: ir.Value) -> None:
     builder.call(fetch, [builder.bitcast(place, byte), for_writing, close, of_data])
 
 
+@implement(store_fence)
+def _store_fence(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
+    """All processors but x86 order what is streamed with a plain fence."""
+    if is_x86():
+        name, module = "llvm.x86.sse.sfence", builder.module
+        fence = module.globals.get(name) or ir.Function(module, ir.FunctionType(ir.VoidType(), []), name)
+        builder.call(fence, [])
+    else:
+        builder.fence("seq_cst")
+    return context.get_dummy_value()
+
+
+declare_function(store_fence, lambda arguments: None if arguments else signature(types.none))
 for _side, _function in SIDES.items():
     _register(_function, _side)
+for _side, _function in STREAMS.items():
+    _register_stream(_function, _side)

@@ -229,23 +229,33 @@ class CudaEmitter:
         self._loop(0, "point", self.outer, "cuda.blockIdx.x", "cuda.gridDim.x")
         self._statements(PRE, 0, 1)
 
-    def _share(self, depth: int, gathered: Sequence[Accumulator | Carried]) -> None:
+    def _share(
+        self, depth: int, gathered: Sequence[Accumulator | Carried], memory: Mapping[str, str] | None = None
+    ) -> None:
         self.depths = depths(self.nest, {**dict.fromkeys(self.outer, 0), **dict.fromkeys(self.inner, 1)})
         for a in gathered:
-            self._line(depth, f"shared_{a.name} = cuda.shared.array(THREADS, {self._shared_type(a)})")
+            own = f"cuda.shared.array(THREADS, {self._shared_type(a)})"
+            self._line(depth, f"shared_{a.name} = {memory[a.name] if memory else own}")
 
     def _shared_type(self, gathered: Accumulator | Carried) -> str:
         return SHARED_TYPES.get(gathered.dtype.name, gathered.dtype.name)
 
-    def row(self, given: Mapping[Storage, Parameter], lanes: str, condition: str) -> str:
+    def row(
+        self,
+        given: Mapping[Storage, Parameter],
+        lanes: str,
+        condition: str,
+        memory: Mapping[str, str] | None = None,
+    ) -> str:
         """The text of what threads compute together of row `row_here`, of which each knows its number `lane`.
 
         given: what parameters are called. lanes: how many threads. condition: under which there is such a row, or "".
+        memory: the shared memory in which each accumulator is gathered, if there is some already.
         """
         self.parameters = dict(given)
         for name, value in self.nest.used_constants().items():
             self._line(1, f"{name} = {literal_text(value, value.dtype)}")
-        self._share(1, self.nest.accumulators)
+        self._share(1, self.nest.accumulators, memory)
         if self.nest.accumulators:
             self._line(1, *[f"{a.name} = {identity(a)}" for a in self.nest.accumulators])
         depth = self._under(1, condition)

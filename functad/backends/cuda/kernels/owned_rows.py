@@ -5,13 +5,13 @@ Knows nests and text, as `emit` does. No sort, no atomics: which thread puts wha
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from functad import machine_model
 from functad.backends.cuda.kernels.emit import SHARED_TYPES, CudaEmitter, CudaKernel
 from functad.backends.cuda.kernels.mapping import LoopMapping, MappedLoop
 from functad.lowering.nests.affine import Affine, Symbol, data
+from functad.lowering.nests.names import renamed, words_in
 from functad.lowering.nests.nest import Nest, OwnedRows, Statement, Update, fresh, names_of
 from functad.lowering.nests.reductions import at_point
 from functad.lowering.nests.updates import needed_for, neutral
@@ -19,7 +19,6 @@ from functad.primitives.loops.text import combined as put_to
 
 _OWN_NAMES = """thread group k part low first count n e at total reach more found sums counts stop last here item i mask
     rest base n_here""".split()
-_WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 def emit_owned_rows(nest: Nest, threads: int) -> CudaKernel:
@@ -140,7 +139,7 @@ class _OwnedRowsEmitter(CudaEmitter):
     def _put_to_rows(self) -> None:
         """Each group puts its share of the list to its copy of the rows: the elements of several at a time."""
         length, others = self.owned.length, self.others
-        values = needed_for(self.nest.statements, {*_WORD.findall(self.update.value)})
+        values = needed_for(self.nest.statements, words_in(self.update.value))
         self._line(3, f"group = thread // {length}", f"n_here = min(total - base, {self.listed})")
         self._line(3, f"last = (group + 1) * n_here // {self.groups}", f"if group < {self.groups}:")
         self._line(4, f"for e in range(group * n_here // {self.groups}, last, {self.at_once}):")
@@ -159,7 +158,7 @@ class _OwnedRowsEmitter(CudaEmitter):
             self._line(depth, f"{number} = first + {here} % {self.looks}")
             for s in values:
                 self._line(depth, self._text(self._at_update(s, number, names)))
-            puts.append((item, here, _renamed(self.update.value, names)))
+            puts.append((item, here, renamed(self.update.value, names)))
         for item, here, value in puts:
             self._line(depth, f"if e + {item} < last:")
             self._line(depth + 1, f"at = (group * {self.rows} + {here} // {self.looks}) * {length} + k")
@@ -188,7 +187,3 @@ class _OwnedRowsEmitter(CudaEmitter):
 
     def _at_update(self, s: Statement, number: str, names: dict[str, str]) -> Statement:
         return at_point(s, {self.owned.update: data(number, 0, self.count - 1), **self.within}, names)
-
-
-def _renamed(text: str, names: Mapping[str, str]) -> str:
-    return _WORD.sub(lambda word: names.get(word.group(), word.group()), text)

@@ -44,6 +44,15 @@ def emit_product(
     return _ProductText(products, tile, Ending(products[0], nests, is_kept, own)).kernel()
 
 
+def emit_rows_of_product(step: GemmStep, tile: ProductTile, shared: str, vocabulary: Set[str]) -> str:
+    """The text by which a block of threads computes all rows of a product, which are a tile's, and waits for itself.
+
+    shared: its memory for tiles. The text has operands `a`, `b` and `c`, and knows its `thread`.
+    """
+    ending = Ending(step, [], True, {*vocabulary, *_operands([step]), *_OWN_NAMES})
+    return _ProductText([step], tile, ending).rows(shared)
+
+
 def sizes_of(products: Sequence[GemmStep]) -> ProductSizes:
     """What the cost of a sum of products depends on."""
     widths = [layout.width for step in products for layout in layouts_of(step)]
@@ -260,8 +269,8 @@ class _ProductText:
     def kernel(self) -> CudaKernel:
         tile, text, step = self.tile, self.text, self.step
         text.line(f"shared = cuda.shared.array({shared_elements(tile)}, {self.dtype.name})")
-        text.line("thread = cuda.threadIdx.x", f"group = thread // {tile.group}")
-        text.line(f"down = thread % {tile.group} // {tile.across}", f"beside = thread % {tile.across}")
+        text.line("thread = cuda.threadIdx.x")
+        self._places_of_threads()
         blocks = step.batch * tile.parts * self.down * self.along
         with text.loop("block", "cuda.blockIdx.x", blocks, "cuda.gridDim.x"):
             self._block()
@@ -278,6 +287,21 @@ class _ProductText:
             given += [("parts", parts, "rw"), ("tickets", tickets, "rw")]
         return CudaKernel(f"{text}\n", tuple(given), mapping, tile.threads)
 
+    def rows(self, shared: str) -> str:
+        """The text of all columns of rows that are a tile's."""
+        tile, text = self.tile, self.text
+        text.line(f"shared = {shared}")
+        self._places_of_threads()
+        text.line("matrix = 0", "first_row = 0")
+        with text.loop("first_column", 0, self.step.n, tile.width):
+            self._tile()
+        return str(text)
+
+    def _places_of_threads(self) -> None:
+        tile = self.tile
+        self.text.line(f"group = thread // {tile.group}", f"down = thread % {tile.group} // {tile.across}")
+        self.text.line(f"beside = thread % {tile.across}")
+
     def _block(self) -> None:
         tile, text, step = self.tile, self.text, self.step
         rows = f"block // {self.along} % {self.down} * {tile.height}"
@@ -286,6 +310,11 @@ class _ProductText:
         if tile.parts > 1:
             text.line(f"part = block // {rest} % {tile.parts}")
         text.line(f"matrix = block // {rest * tile.parts}" if step.batch > 1 else "matrix = 0")
+        self._tile()
+
+    def _tile(self) -> None:
+        """A tile of results."""
+        tile, text = self.tile, self.text
         text.line(f"sums = copies({tile.rows * tile.columns}, {self.zero})")
         for product, (a, b) in zip(self.products, self.sides):
             self._add(product, a, b)

@@ -82,6 +82,13 @@ def tile_for(sizes: ProductSizes, threads: int, may_part: bool) -> ProductTile:
     return min(found, key=lambda tile: (clocks(sizes, tile), tile.parts, -tile.height * tile.width))
 
 
+@lru_cache(maxsize=1024)
+def tile_of_rows(sizes: ProductSizes, threads: int) -> ProductTile | None:
+    """The tile by which a block of `threads` takes the least time for all rows of a product; None if there is none."""
+    found = [t for t in _tiles(sizes, threads, False) if t.height == sizes.rows and t.threads == threads]
+    return min(found, key=lambda tile: (clocks(sizes, tile), tile.width), default=None)
+
+
 def clocks(sizes: ProductSizes, tile: ProductTile) -> float:
     """About how many clocks of a multiprocessor a product takes, once its kernel has begun.
 

@@ -18,9 +18,10 @@ class DeviceMemory:
     """A C-contiguous array on a device.
 
     shape, dtype: of its elements. device: a `CudaDevice`. kept: a copy in the host's memory, if somebody asked for it.
+    committed: whether it lies there on purpose.
     """
 
-    __slots__ = ("block", "device", "dtype", "kept", "shape")
+    __slots__ = ("block", "committed", "device", "dtype", "kept", "shape")
 
     def __init__(self, device: Any, block: PoolBlock, shape: tuple[int, ...], dtype: np.dtype) -> None:
         self.device = device
@@ -28,6 +29,7 @@ class DeviceMemory:
         self.shape = shape
         self.dtype = dtype
         self.kept: np.ndarray | None = None
+        self.committed = True
 
     @property
     def address(self) -> int:
@@ -53,7 +55,14 @@ class DeviceMemory:
         """The same elements in other memory of the device."""
         block = self.device.pool.take(self.nbytes, described(self.shape, self.dtype), "a copy")
         self.device.driver.copy(block.address, self.address, self.nbytes)
-        return DeviceMemory(self.device, block, self.shape, self.dtype)
+        copied = DeviceMemory(self.device, block, self.shape, self.dtype)
+        copied.committed = self.committed
+        return copied
+
+    def again(self) -> DeviceMemory:
+        """The same memory for another Array, so that none of both may give it away."""
+        self.block.shared = True
+        return DeviceMemory(self.device, self.block, self.shape, self.dtype)
 
     def cuda_array_interface(self) -> dict[str, Any]:
         """Version 3 of the CUDA Array Interface: whoever reads it waits for the stream, and works in its own."""

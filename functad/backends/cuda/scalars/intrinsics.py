@@ -18,7 +18,15 @@ from numba import cuda
 from numba.cuda import cudadecl, cudaimpl
 
 from functad.backends.cpu.scalars import elementary as scalars
-from functad.backends.cpu.scalars.elementary_numba import IRArithmetic, IRComplex, IRValue, from_numba, to_numba
+from functad.backends.cpu.scalars import vector_calls
+from functad.backends.cpu.scalars.elementary_numba import (
+    IRArithmetic,
+    IRComplex,
+    IRValue,
+    from_numba,
+    llvm_type,
+    to_numba,
+)
 from functad.backends.cuda.scalars import complex_functions, words
 from functad.backends.cuda.scalars.words import WIDTH
 from functad.dtypes import kind_of
@@ -289,6 +297,7 @@ class CudaArithmetic(IRArithmetic):
     """What a formula may do besides operators, in the language of NVVM."""
 
     prefers_libm = True
+    has_parts = False
 
     def rarely(
         self,
@@ -307,6 +316,19 @@ class CudaArithmetic(IRArithmetic):
         value.add_incoming(usual.value, before)
         value.add_incoming(unusual, after)
         return IRValue(builder, value, usual.dtype)
+
+    def value_at(self, table: Sequence[float], index: IRValue, dtype: Any) -> IRValue:
+        """Read from global memory, where a table fills a cache line or two."""
+        builder, number = self.builder, llvm_type(dtype)
+        module, array = builder.module, ir.ArrayType(number, len(table))
+        name = f"functad_table_{vector_calls.table_name(number, table)}"
+        if name not in module.globals:
+            values = ir.GlobalVariable(module, array, name, addrspace=1)  # the memory that all blocks see
+            values.global_constant, values.linkage = True, "internal"
+            values.initializer = ir.Constant(array, [ir.Constant(number, value) for value in table])
+        place = builder.and_(index.value, index.value.type(len(table) - 1))
+        found = builder.load(builder.gep(module.globals[name], [place.type(0), place], inbounds=True))
+        return IRValue(builder, found, dtype)
 
     def remainder(self, x: IRValue, y: IRValue) -> IRValue:
         return self._libdevice("fmod", x, y) if kind_of(x.dtype) == "f" else super().remainder(x, y)

@@ -1,0 +1,100 @@
+"""Checks of loops that are one kernel on CUDA, because blocks of threads have rows of their own: attention in blocks.
+
+The interpreter is the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from cuda_check_tools import agree, checks_of
+from fuzz.check import changed
+
+import functad
+import functad.numpy as jnp
+from functad import lax, nn
+from functad.lowering.blocks import ControlPlan
+from functad.nn import attention
+
+rng = np.random.default_rng(0)
+
+
+def floats(*shape: int, dtype: Any = np.float32) -> np.ndarray:
+    return rng.normal(size=shape).astype(dtype)
+
+
+def loops_left(fun: Callable[..., Any], *args: Any) -> int:
+    """How many loops of launches a function has on CUDA."""
+    made = functad.jit(fun, backend="cuda").lower(*args)._lowered.generated
+    return sum(isinstance(i, ControlPlan) for i in made.instructions)
+
+
+def check_attention_in_blocks() -> None:
+    """Lengths that are no multiples of blocks, masks, weights of zero, NaN and infinities; float64, too."""
+    blocks = {"_LOGITS_BYTES": 0, "_QUERIES": 8, "_KEYS": 5}
+    odd, even = [floats(1, n, 2, 4) for n in (13, 11, 11)], [floats(2, n, 3, 2, dtype=np.float64) for n in (16, 10, 10)]
+    wild = [x.copy() for x in odd]
+    wild[0][0, 3, 0, 1], wild[1][0, 5, 1, 2], wild[2][0, 10, 0, 0] = np.nan, np.inf, -np.inf
+    hidden = floats(1, 2, 13, 11)
+    hidden[0, 0, 4], hidden[0, 1, :, 3] = -np.inf, -np.inf
+    few = [floats(2, 16, n, 2) for n in (4, 2, 2)]  # heads that share keys
+    cases: list[tuple[list[np.ndarray], dict[str, Any]]] = [
+        (wild, {"is_causal": True, "return_residual": True}),
+        (odd, {"bias": hidden}),
+        (few, {}),
+        ([few[0][:1, :, :3], few[1][:1, :8, :1], few[2][:1, :8, :1]], {"is_causal": True}),
+        (even, {"key_value_seq_lengths": np.array([0, 7], np.int32), "local_window_size": (3, 1)}),
+    ]
+    with patch.multiple(attention, **blocks), changed({"CUDA_KEPT_PRODUCT": 0.0}):
+        for given, options in cases:
+
+            def attend(q: Any, k: Any, v: Any, options: dict[str, Any] = options) -> Any:
+                return nn.dot_product_attention(q, k, v, **options)
+
+            assert loops_left(attend, *given) == 0, options
+            agree(attend, *given)
+
+
+def layers(rows: Any, w: Any, b: Any) -> Any:
+    """A layer norm and a product, for each of some matrices in turn."""
+
+    def one(x: Any) -> Any:
+        x = (x - x.mean(-1, keepdims=True)) / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5)
+        return lax.fori_loop(0, 3, lambda k, x: jnp.maximum(x @ w, 0) * 0.5 + b * k, x), x.max(-1)
+
+    return lax.map(one, rows)
+
+
+def across(rows: Any, w: Any) -> Any:
+    """What needs all rows of a matrix is no kernel of rows."""
+    return lax.map(lambda x: (x @ w - x.mean(0)) @ w, rows)
+
+
+def carried(rows: Any, w: Any) -> Any:
+    """Nor is a loop whose steps need what the one before has left."""
+    return lax.scan(lambda c, x: ((c + x) @ w, (x @ w).sum(-1)), rows[0], rows)
+
+
+def check_rows_of_other_loops() -> None:
+    rows, w, b = floats(9, 8, 5), floats(5, 5), floats(5)
+    with changed({"UNROLLED_STEPS": 0, "LARGEST_SMALL_PRODUCT": 0, "LARGEST_HOISTED_PRODUCT": 0.0}):
+        for fun, given, left in ((layers, (rows, w, b), 0), (across, (rows, w), 1), (carried, (rows, w), 1)):
+            assert loops_left(fun, *given) == left, fun.__name__
+            agree(fun, *given)
+
+
+def check_rows_in_memory_of_their_blocks() -> None:
+    """Where a block has more for itself than its shared memory holds, and where blocks have several rows in turn."""
+    rows, w = floats(9, 8, 3), floats(3, 16)
+    with changed({"CUDA_SHARED_BYTES": 400, "CUDA_CORES": 4, "LARGEST_HOISTED_PRODUCT": 0.0}):
+        fun = lambda rows, w: lax.map(lambda x: jnp.exp(x @ w - (x @ w).max(-1, keepdims=True)) @ w.T, rows)  # noqa: E731
+        made = functad.jit(fun, backend="cuda").lower(rows, w)._lowered
+        (kernel,) = [k for name, k in made.generated.kernels.items() if "scan" in name]
+        assert kernel.mapping.work == 8 and any(buffer.shape[0] == 8 for _, buffer, _ in kernel.parameters)
+        agree(fun, rows, w)
+
+
+CHECKS = checks_of(globals())
