@@ -65,7 +65,7 @@ SUMMED_WINDOW = 25
 """weights of a window, at most, of which SUMMED_WINDOWS have their gradient summed in loops over images. Compared."""
 
 SUMMED_WINDOWS = 512
-"""windows, one for each feature and output, so many of which have their gradient summed so. Compared: on one thread of
+"""windows of all features and outputs, at most, that have their gradient summed so. Compared: on one thread of
 Emerald Rapids 3 x 3 and 5 x 5 windows take 0.5 to 1.0 of the time of matrix products, four times as many 0.6 to 1.3."""
 
 TAPS_AT_ONCE = 5
