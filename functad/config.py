@@ -89,6 +89,7 @@ class Config(threading.local):
     traceback_filtering: str
     may_check_values: bool  # False where none of `CHECKS` is set, which every operation asks
     jit_settings: tuple[Value, ...] | None  # of `JIT_OPTIONS`; None where this thread overrides some option
+    settings_within: tuple[Any, Any] = (None, None)  # there: those of all threads, and what this thread made of them
 
     def update(self, name: str, value: Value) -> None:
         """Set an option for all threads.
@@ -123,8 +124,11 @@ class Config(threading.local):
         active.update(values)
         outermost = "jit_settings" not in active
         active["jit_settings"] = None
+        active.pop("settings_within", None)
         exceptional.append(None)
-        active["may_check_values"] = True
+        checked = active.get("may_check_values", False)
+        if any(values.get(option) for option in CHECKS):
+            active["may_check_values"] = True
         for name in shared:
             _set_for_all(name, active.pop(name))
         try:
@@ -133,8 +137,11 @@ class Config(threading.local):
             for name in values.keys() - shared.keys():
                 del active[name]
             active.update(previous)
+            active.pop("settings_within", None)
             if outermost:
-                del active["jit_settings"], active["may_check_values"]
+                del active["jit_settings"]
+            if not checked:
+                active.pop("may_check_values", None)
             for name, value in shared.items():
                 _set_for_all(name, value)
             exceptional.pop()
@@ -244,6 +251,18 @@ def jit_settings_of(options: Any) -> tuple[Any, ...]:
     """What decides how a jitted function runs: options, seen from this thread or all, and what users registered."""
     values = (getattr(options, option, OPTIONS[option].default) for option in JIT_OPTIONS)
     return (*values, redefinitions, *extensions.items())
+
+
+def current_settings() -> tuple[Any, ...]:
+    """What decides how a jitted function runs in this thread: found once for all calls within a `context`."""
+    if config.jit_settings is not None:
+        return config.jit_settings
+    shared = Config.jit_settings  # another one as soon as an option is set for all threads
+    known, settings = config.settings_within
+    if known is not shared:
+        settings = jit_settings_of(config)
+        config.__dict__["settings_within"] = shared, settings
+    return settings
 
 
 def _set_for_all(name: str, value: Value) -> None:

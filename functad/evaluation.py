@@ -6,6 +6,7 @@ Knows no trace. What goes wrong in NumPy is said in the user's terms.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -129,11 +130,20 @@ def implementation(primitive: Primitive, operands: Sequence[np.dtype]) -> Callab
     NumPy's functions would round floats of 16 bits after each of their steps, and lack many for bfloat16. So they get
     them in float32, and results are rounded once.
     """
+    run = _UFUNCS.get(primitive.impl, primitive.impl)
     if primitive.takes_narrow or not any(map(is_narrow_float, operands)):
-        return primitive.impl
-    if isinstance(primitive.impl, np.ufunc) and all(dtype == dtypes.float16 for dtype in operands):
-        return primitive.impl  # one of NumPy's own, which does just that
+        return run
+    if isinstance(run, np.ufunc) and all(dtype == dtypes.float16 for dtype in operands):
+        return run  # one of NumPy's own, which does just that
     return partial(_in_float32, primitive)
+
+
+# By operators, which take a tenth of the time for scalars, but round complex ones otherwise.
+_UFUNCS: dict[Any, Callable[..., Any]] = {
+    operator.add: np.add,
+    operator.sub: np.subtract,
+    operator.mul: np.multiply,
+}
 
 
 def _in_float32(primitive: Primitive, *values: Any, **params: Any) -> Any:

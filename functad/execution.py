@@ -19,7 +19,7 @@ from functad.announcing import Announcement
 from functad.array import ArrayImpl, class_for, value_of
 from functad.backends import Executable, compile_program, lower_program
 from functad.calls.jit import jit_p, set_runner
-from functad.config import config, extensions_of, jit_settings_of, own_optimisations
+from functad.config import config, current_settings, extensions_of, own_optimisations
 from functad.device_arrays import (
     DeviceArray,
     commit_results,
@@ -129,7 +129,7 @@ class _OnDevices:
             key += aval.dtype, aval.shape, aval.weak_type, memory.device
         if params:
             key.append(_Params(params).key)
-        options = config.jit_settings or jit_settings_of(config)
+        options = current_settings()
         known_under, known = self._known
         if known_under is not options and known_under != options:
             known = {}
@@ -229,7 +229,7 @@ def _committed(results: Sequence[Any], committed: bool) -> Sequence[Any]:
 
 def _runner_on(program: Program, device: Any) -> Any:
     """What runs a Program on a device, under the options as they are."""
-    key = ("runner", device, config.jit_settings or jit_settings_of(config))
+    key = ("runner", device, current_settings())
     run = program.cache.get(key)
     if run is None:
         compiled: Any = executable(program, backend=device.backend)

@@ -359,6 +359,12 @@ def definitions(program: Program) -> Mapping[Atom, Eqn]:
     return memoised(program, ("definitions",), lambda: {v: e for e in program.eqns for v in e.outvars})
 
 
+def variables_read(program: Program) -> set[Var]:
+    """The variables that equations read, or that are results."""
+    read = {a for e in program.eqns for a in e.invars if isinstance(a, Var)}
+    return read.union(a for a in program.outvars if isinstance(a, Var))
+
+
 def _unformatted(program: Program, **options: Any) -> str:
     return f"<Program {program.name}: {len(program.eqns)} equations>"
 

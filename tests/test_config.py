@@ -15,6 +15,7 @@ import functad.numpy as jnp
 from functad.config import (
     Config,
     config,
+    current_settings,
     debug_infs,
     debug_nans,
     enable_x64,
@@ -335,3 +336,37 @@ def test_strictness_is_for_the_users_operands(name):
     ):
         for found, wanted in zip(functad.tree.leaves(WRITTEN_OUT[name]()), expected, strict=True):
             np.testing.assert_array_equal(found, wanted)
+
+
+def test_what_decides_how_functions_run_is_found_once_within_a_context() -> None:
+    outside = current_settings()
+    with config.context(enable_x64=True):
+        within = current_settings()
+        assert current_settings() is within != outside
+        with config.context(fuse_multiply_add=not config.fuse_multiply_add):
+            assert current_settings() not in (within, outside)
+        assert current_settings() == within
+        before = config.default_matmul_precision
+        try:
+            config.update("default_matmul_precision", "highest")  # for all threads
+            assert current_settings() not in (within, outside)
+        finally:
+            config.update("default_matmul_precision", before)
+        assert current_settings() == within
+    assert current_settings() == outside
+
+
+def test_operations_within_a_context_look_at_values_where_an_option_asks_for_it() -> None:
+    with config.context(enable_x64=True):
+        assert not config.may_check_values
+        with config.context(debug_nans=True):
+            assert config.may_check_values
+            with config.context(debug_nans=False), pytest.raises(FloatingPointError), debug_nans(True):
+                jnp.log(jnp.float32(-1))
+            assert config.may_check_values
+        assert not config.may_check_values
+        config.update("debug_infs", True)  # for all threads
+        with pytest.raises(FloatingPointError):
+            jnp.log(jnp.float32(0))
+    with pytest.raises(FloatingPointError):
+        jnp.log(jnp.float32(0))

@@ -11,6 +11,9 @@ import pytest
 
 import functad
 import functad.numpy as jnp
+from functad.evaluation import evaluate_bare
+from functad.primitives.arithmetic import add_p, mul_p, sub_p
+from functad.tracing import run_bare
 
 OVER = np.array([0.0, -1.0, 1e38, np.inf], np.float32)
 
@@ -61,3 +64,20 @@ def test_a_callback_sees_the_users_context_variables(transform):
     finally:
         variable.reset(token)
     assert seen == ["the user's"]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int8", "uint32", "bool", "complex64"])
+def test_sums_and_products_of_scalars_have_the_bits_of_those_of_arrays(dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    x, y = (rng.integers(0, 255, 64) * (1.1 - 0.3j if dtype == "complex64" else 1.1) for _ in range(2))
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        x, y = np.append(x, [0.0, 3e38, np.inf, np.nan]).astype(dtype), np.append(y, [-0.0, 3e38, 0, 1]).astype(dtype)
+    for primitive in (add_p, mul_p) if dtype == "bool" else (add_p, mul_p, sub_p):
+        whole = run_bare(evaluate_bare, primitive, (x, y), {})
+        parts = [run_bare(evaluate_bare, primitive, pair, {}) for pair in zip(x, y, strict=True)]
+        assert whole.dtype == dtype and all(part.dtype == dtype for part in parts)
+        found, numbers = np.array(parts), whole == whole
+        np.testing.assert_array_equal(found, whole)
+        if found.dtype.kind == "f":
+            np.testing.assert_array_equal(np.signbit(found[numbers]), np.signbit(whole[numbers]))

@@ -44,7 +44,6 @@ NOT_TUNED = {
     "_LEAST_FLOOR": "digits that are printed",
     "_CANDIDATES": "which repetitions are spoken of",
     "FUNCTION_WEIGHT": "how operations that are printed are counted",
-    "SWITCHES": "the simulator's threads wait for one another",
     "_PARTNERS": "entries of a memory of what was made",
     "MOST_NESTED": "Python's stack",
     "MOST_REWRITES": "finds rules that undo one another",

@@ -28,7 +28,7 @@ from functad.api.arguments import (
 )
 from functad.api.cache_misses import CallExplanation, Signature, closure_of, explain, forget, remember
 from functad.api.device_dispatch import CallPlace, backend_of, call_place, make_call_at, place_of_call
-from functad.api.dispatch import MISS, Arguments, FastCall, Results, current_settings, passed_on
+from functad.api.dispatch import MISS, Arguments, FastCall, Results, passed_on
 from functad.api.jit_options import Shardings, check_hashable, marked_parameters
 from functad.api.stages import Lowered, Traced
 from functad.api.traced_calls import CacheEntry, SortedCall, TracedCalls, traced_calls_of
@@ -36,7 +36,7 @@ from functad.array import ArrayImpl
 from functad.backends import check_backend
 from functad.calls.common import closed
 from functad.calls.jit import jit_p, of_moderate_depth
-from functad.config import Config, config, exceptional
+from functad.config import Config, config, current_settings, exceptional
 from functad.device_arrays import DeviceArray, commit_results, common_device, default_device, put
 from functad.errors import ArgumentError, NestingError, WideningWarning
 from functad.execution import executable
@@ -211,7 +211,7 @@ class JitFunction(Generic[P, R]):
         if not exceptional:
             settings = Config.jit_settings
         elif current_trace() is None:
-            settings = config.jit_settings or current_settings()
+            settings = current_settings()
         else:
             return self._long_call(args, kwargs)
         for known, fast_call in self._fast:
@@ -266,7 +266,7 @@ class JitFunction(Generic[P, R]):
         self, call: SortedCall, entry: CacheEntry, values: Sequence[Any], place: CallPlace
     ) -> tuple[Arguments, FastCall]:
         """The short way for arguments of these types; made at the first call, which compiles."""
-        settings = config.jit_settings or current_settings()
+        settings = current_settings()
         known = settings, place, tuple([isinstance(v, DeviceArray) for v in values])
         if known not in entry.calls:
             names = self._names(call)

@@ -168,6 +168,8 @@ class _DeviceCallText(CallText):
         for i, _ in donated:
             # Only memory may be overwritten that belongs to the Array alone, and that no other library knows.
             self.add(f"if getrefcount(v{i}) != SOLE_OWNER or v{i}.block.shared: v{i} = v{i}.copy()")
+        if not self.commits:  # the memory of what is donated may be a result's afterwards
+            self.add(f"committed = {' or '.join(f'{v}.committed' for v in self.held) or False}")
         self.objects["run"] = executable.placed(self.objects["D"]).run
         given = [self.object(c) for c in constants] + [f"v{i}" for i in range(len(self.leaves))]
         self.add(f"values = run([{', '.join(given)}])")
@@ -178,8 +180,7 @@ class _DeviceCallText(CallText):
 
     def build(self, results: Results) -> None:
         if results.avals and not self.commits:
-            committed = " or ".join(f"{v}.committed" for v in self.held) or "False"
-            self.add(f"if not ({committed}):", "    for value in values: value.committed = False")
+            self.add("if not committed:", "    for value in values: value.committed = False")
         for k, aval in enumerate(results.avals):
             a = self.objects[f"b{k}"] = shared(aval)
             self.add(

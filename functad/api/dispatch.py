@@ -15,7 +15,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import ArrayImpl, DonatedArray, KeyArray, class_for, wrap
-from functad.config import config, jit_settings_of
+from functad.config import config
 from functad.device_arrays import committed_to_cpu, gpus, held_on_cpu
 from functad.exact import exact_key
 from functad.ir import Aval, Literal, Program, memoised
@@ -131,11 +131,6 @@ def make_call(
     text.run(arguments, constants, executable)
     text.build(results)
     return text.compiled(name)
-
-
-def current_settings() -> tuple[Any, ...]:
-    """The options that decide how a jitted function runs; a short way is for those that it was made under."""
-    return jit_settings_of(config)
 
 
 def convert(leaf: Any, aval: Aval) -> np.ndarray | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from functad.calls.common import group, memoised_together, split_at, with_constants
 from functad.control import conditional, scan, while_loop
-from functad.ir import Program, Var, memoised, program_has_effects
+from functad.ir import Program, Var, memoised, program_has_effects, variables_read
 from functad.records import NamedTuple
 
 
@@ -88,8 +88,7 @@ def bind_while(cond: Program, body: Program, carry: Sequence[Any]) -> list[Any]:
 
 
 def _while_parts(cond: Program, cond_nconsts: int, body: Program, body_nconsts: int) -> _While:
-    asked = {a for e in cond.eqns for a in e.invars if isinstance(a, Var)}
-    asked.update(a for a in cond.outvars if isinstance(a, Var))
+    asked = variables_read(cond)
     cond_consts, cond_carry = split_at(cond.invars, cond_nconsts)
     body_consts, carry = split_at(body.invars, body_nconsts)
     fixed = [source == body_nconsts + i and cond_carry[i] not in asked for i, source in enumerate(handed_on(body))]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from functad.calls.common import group
-from functad.ir import UNKNOWN, Eqn, Program, Var
+from functad.ir import UNKNOWN, Eqn, Program, Var, variables_read
 
 
 def pruned_scan(eqn: Eqn, used: set[Var], clean: Callable[[Program], Program]) -> Eqn:
@@ -35,7 +35,7 @@ def _needed_with_carry(
     while True:
         slim = body if all(wanted) else body.replace(outvars=group(wanted, body.outvars))
         slim = clean(slim)
-        read = _reads(slim)
+        read = variables_read(slim)
         more = [i for i in range(carries) if body.invars[first + i] in read and not wanted[i]]
         if not more:
             return slim, [v in read for v in body.invars]
@@ -48,7 +48,7 @@ def pruned_while(eqn: Eqn, used: set[Var], clean: Callable[[Program], Program]) 
     n_cond, n_body = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
     count = len(eqn.invars) - n_cond - n_body
     cond_slim = clean(cond)
-    asked = _reads(cond_slim)
+    asked = variables_read(cond_slim)
     wanted = [v in used or i < count and cond.invars[n_cond + i] in asked for i, v in enumerate(eqn.outvars)]
     slim, read = _needed_with_carry(body, wanted, count, n_body, clean)
     carried = wanted[:count]
@@ -71,7 +71,7 @@ def pruned_cond(eqn: Eqn, used: set[Var], clean: Callable[[Program], Program]) -
     branches: tuple[Program, ...] = eqn.params["branches"]
     wanted = [v in used for v in eqn.outvars]
     slim = [clean(b if all(wanted) else b.replace(outvars=group(wanted, b.outvars))) for b in branches]
-    reads = [_reads(b) for b in slim]
+    reads = [variables_read(b) for b in slim]
     kept = [any(b.invars[i] in read for b, read in zip(branches, reads)) for i in range(len(branches[0].invars))]
     if all(wanted) and all(kept) and all(a is b for a, b in zip(slim, branches)):
         return eqn
@@ -81,9 +81,3 @@ def pruned_cond(eqn: Eqn, used: set[Var], clean: Callable[[Program], Program]) -
         outvars=group(wanted, eqn.outvars),
         params={**eqn.params, "branches": made},
     )
-
-
-def _reads(program: Program) -> set[Var]:
-    read = {a for e in program.eqns for a in e.invars if isinstance(a, Var)}
-    read.update(a for a in program.outvars if isinstance(a, Var))
-    return read

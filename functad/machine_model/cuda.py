@@ -322,3 +322,6 @@ CUDA_ROW_TRIES = 64
 CUDA_ROW_PAD = 8
 """elements of shared memory behind each row that has a multiple of 32. Chosen: four rows, of which eight threads each
 read one, lie in other banks then."""
+
+CUDA_ROW_GROUPS = 16
+"""heads at most that share keys, where a loop may be one kernel of rows. Bound."""

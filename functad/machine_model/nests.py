@@ -155,8 +155,9 @@ SQUARES_AHEAD = 2
 time without, with 1 to 4 the same; what is read is asked for early enough anyway."""
 
 LEAST_STREAMED = 4 * facts.SECOND_CACHE
-"""bytes of a result whose squares pass by the caches, if their rows fill cache lines. Compared, two threads, float32:
-at 1,024, 2,048 and 4,096 rows 0.78, 0.64 and 0.58 of the time of asking; at 512 rows 1.7 times."""
+"""bytes of a result whose squares pass by the caches, if their rows fill cache lines. Derived: what the caches of some
+cores do not hold. Beside asking for memory, float32, two threads: 0.78, 0.64 and 0.58 of the time at 1,024, 2,048 and
+4,096 rows, 1.7 times at 512."""
 
 SQUARES_TOGETHER = (4, 2)
 """rows of such squares that a loop goes along side by side: it reads four cache lines of each row. Compared, in C with

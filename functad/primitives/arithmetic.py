@@ -6,6 +6,7 @@ Knows no shapes beyond "equal or rank 0"; promotion and broadcasting are done by
 from __future__ import annotations
 
 import enum
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -134,7 +135,7 @@ neg_p = unary(
 )
 add_p = binary(
     "add",
-    np.add,
+    operator.add,
     jvps=[lambda t, out, x, y: t, lambda t, out, x, y: t],  # d(x + y) = dx + dy
     transpose=_add_transpose,
     lower=Scalar(by_dtype("{0} + {1}", int64=_WRAPPING.format("+"))),
@@ -142,7 +143,7 @@ add_p = binary(
 )
 sub_p = binary(
     "sub",
-    np.subtract,
+    operator.sub,
     jvps=[lambda t, out, x, y: t, lambda t, out, x, y: neg(t)],  # d(x − y) = dx − dy
     transpose=_sub_transpose,
     lower=Scalar(by_dtype("{0} - {1}", int64=_WRAPPING.format("-"))),
@@ -150,7 +151,7 @@ sub_p = binary(
 )
 mul_p = binary(
     "mul",
-    np.multiply,
+    operator.mul,
     jvps=[lambda t, out, x, y: mul(t, y), lambda t, out, x, y: mul(x, t)],  # d(xy) = y dx + x dy
     transpose=_mul_transpose,
     lower=Scalar(_product_of("{0}", "{1}")),

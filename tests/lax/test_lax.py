@@ -5,6 +5,7 @@ Knows no rule of a primitive: those are tested on the primitives' own examples.
 
 from __future__ import annotations
 
+import functools
 from typing import get_origin
 
 import numpy as np
@@ -249,6 +250,23 @@ def test_products_keep_their_precision_through_transforms(name):
     ):
         text = str(functad.make_jaxpr(fun)(*args))
         assert text.count("dot_general[") == text.count("precision=high") > 0, text
+
+
+def test_the_optimiser_keeps_precisions_where_it_writes_products_anew():
+    """Of rows of a table, of several steps of a loop, and of transposes."""
+    high = functools.partial(jnp.matmul, precision="high")
+    table, w, i = np.ones((100, 64), np.float32), np.ones((64, 512), np.float32), np.arange(1000, dtype=np.int32) % 100
+
+    def rows(table, w):
+        return jnp.tanh(high(table[i], w)).sum()
+
+    def loop(xs, w):
+        return lax.scan(lambda h, x: (jnp.tanh(high(h, w) + high(x, w)), None), xs[0], xs)[0].sum()
+
+    for fun, args in ((rows, (table, w)), (loop, (np.ones((20, 16, 64), np.float32), w[:, :64]))):
+        for form in (fun, functad.grad(fun, (0, 1))):
+            text = str(functad.jit(form).lower(*args).optimized)
+            assert text.count("dot_general[") == text.count("precision=high") > 0, text
 
 
 def test_a_precision_that_there_is_not_raises():

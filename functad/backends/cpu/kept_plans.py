@@ -6,9 +6,8 @@ text of the traced Program: passes, lowering, and the modules that have them, ar
 
 from __future__ import annotations
 
-import os
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from functad.editing.fingerprint import fingerprint
 from functad.ir import Program
 from functad.options import JIT_OPTIONS, available_cores
 from functad.system.blas_library import numpys_blas
+from functad.system.source_files import python_files
 
 _PACKAGE = Path(machine_model.__path__[0]).parent
 # The folders of the layers above the backends: they decide what is traced, which the text of the Program says.
@@ -63,18 +63,9 @@ def _sources() -> str | None:
     None if that cannot be said: not in a folder, or changed since it was imported.
     """
     try:
-        files = sorted((path, status.st_size, status.st_mtime_ns) for path, status in _files(str(_PACKAGE), ABOVE))
+        found = [(file.path, file.stat()) for file in python_files(str(_PACKAGE), ABOVE)]
     except OSError:
         return None
+    files = sorted((path, status.st_size, status.st_mtime_ns) for path, status in found)
     changed = any(nanoseconds > IMPORTED_AT_NS for _, _, nanoseconds in files)
     return None if changed else repr((str(_PACKAGE), files))
-
-
-def _files(folder: str, without: frozenset[str] = frozenset()) -> Iterator[tuple[str, os.stat_result]]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir():
-                if entry.name not in without:
-                    yield from _files(entry.path)
-            elif entry.name.endswith(".py") and entry.is_file():  # not an editor's link to nowhere
-                yield entry.path, entry.stat()

@@ -38,6 +38,7 @@ from functad.backends.walking import Address
 from functad.errors import ArgumentError
 from functad.ir import Program
 from functad.lowering.blocks import Instruction, leaves
+from functad.lowering.memory.buffers import Buffer
 from functad.lowering.steps import CallStep, GemmStep
 
 BLOCKS_OF_CORE = 2 if SIMULATED else machine_model.CUDA_BLOCKS_OF_CORE
@@ -153,15 +154,26 @@ class PlacedExecutable:
         self._stretch = whole if whole and not any(base.pointer for base in whole.bases) else None
         self._bases = [base.number for base in self._stretch.bases] if self._stretch else []
         results = zip(outputs, self._executable.schedule.outputs) if self._stretch else ()
-        self._results = [(places[s].memory.number, buffer.shape, buffer.dtype) for s, buffer in results]
+        numbered = [(places[s].memory.number, buffer) for s, buffer in results]
+        self._results = [(n, buffer.shape, buffer.dtype, self._is_given(n, buffer)) for n, buffer in numbered]
         # Launches of several calls come one after the other, where nothing of Python stands between those of one.
         arena = self._executable.memory_plan.arena_bytes
         self._kept = None
         if self._stretch and 0 < arena <= machine_model.CUDA_KEPT_ARENA:
             self._kept = self._device.pool.take_all([self._requests.pop()])[0]
 
+    def _is_given(self, number: int, result: Buffer) -> bool:
+        """Whether a result in the memory of that number is all that is left of a donated argument, of its type."""
+        donated, inputs = self._executable.donated, self._executable.schedule.inputs
+        if number >= len(inputs) or not donated[number]:
+            return False
+        return inputs[number].shape == result.shape and inputs[number].dtype == result.dtype
+
     def run(self, args: Sequence[CallValue]) -> list[DeviceMemory]:
-        """The results; arguments that lie in the host's memory are copied to the device."""
+        """The results; arguments that lie in the host's memory are copied to the device.
+
+        A donated argument's memory is the result's that takes its place.
+        """
         blocks = self._blocks(args)
         stretch, device = self._stretch, self._device
         if stretch is None:
@@ -169,9 +181,13 @@ class PlacedExecutable:
         else:
             stretch.start(tuple([blocks[n].address for n in self._bases]))
             results = []
-            for n, shape, dtype in self._results:  # what DeviceMemory(...) does, without the call
-                memory = _new(DeviceMemory)
-                memory.device, memory.block, memory.shape, memory.dtype = device, blocks[n], shape, dtype
+            for n, shape, dtype, is_given in self._results:
+                given = args[n] if is_given else None
+                if isinstance(given, DeviceMemory):
+                    memory = given
+                else:  # what DeviceMemory(...) does, without the call
+                    memory = _new(DeviceMemory)
+                    memory.device, memory.block, memory.shape, memory.dtype = device, blocks[n], shape, dtype
                 memory.kept, memory.committed = None, True
                 results.append(memory)
         for k in self._repeated:  # each has memory of its own

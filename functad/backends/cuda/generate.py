@@ -41,7 +41,7 @@ from functad.lowering.blocks import ControlPlan, Instruction
 from functad.lowering.fusion.small_products import without_small_products
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.cost import work_of
-from functad.lowering.nests.names import names_in
+from functad.lowering.nests.names import words_in
 from functad.lowering.nests.nest import literal_text
 from functad.lowering.nests.printing import comments, own_names_apart
 from functad.lowering.schedule import Schedule
@@ -284,7 +284,7 @@ def _function_text(name: str, kernel: CudaKernel, step: PlainStep, schedule: Sch
 
 def _file(name: str, functions: dict[str, str], threads: int) -> str:
     text = "\n\n\n".join(functions.values())
-    names = names_in(text)
+    names = words_in(text)
     lines = [
         f'"""CUDA kernels of `{escaped(name)}`, written by functad. Shapes are fixed."""',
         "",

@@ -15,6 +15,7 @@ from functad.dtypes import compute_dtype, is_narrow_float, kind_of
 from functad.ir import Atom, Aval, Eqn, Literal, Var
 from functad.lowering.memory.buffers import Buffer
 from functad.lowering.nests.affine import Affine, data, delinear, linear
+from functad.lowering.nests.names import variables_in
 from functad.lowering.nests.nest import (
     ACROSS,
     POST,
@@ -142,7 +143,7 @@ class NestBuilder:
             else:
                 widened, total = self._fresh(f"wide_{name}"), self._fresh(f"total_{name}")
                 text, rounded = f"{cast(wide)}({value})", f"{rounding(dtype)}({total})"
-                self.nest.statements.append(Let((widened,), text, names_in(text, self._taken), PRE, eqn))
+                self.nest.statements.append(Let((widened,), text, variables_in(text, self._taken), PRE, eqn))
                 self.nest.statements.append(Carried(total, rule.kind, wide, widened, eqn))
                 self.nest.statements.append(Let((name,), rounded, (total,), PRE, eqn))
             value = name
@@ -168,7 +169,7 @@ class NestBuilder:
         text = f"{texts[0]} & {texts[1]}" if kind_of(out) == "b" else f"term({texts[0]}, {texts[1]})"
         name = self._fresh(f"product_{self._name(eqn.outvars[0])}")
         text = f"{to_out}({text})" if kind_of(out) in "iu" else text
-        self.nest.statements.append(Let((name,), text, names_in(text, self._taken), PRE, eqn))
+        self.nest.statements.append(Let((name,), text, variables_in(text, self._taken), PRE, eqn))
         total = self._fresh(f"sum_{self._name(eqn.outvars[0])}")
         self.nest.eqns.append(eqn)
         self.nest.accumulators.append(Accumulator(total, "or" if kind_of(out) == "b" else "sum", out, name, eqn))
@@ -286,7 +287,7 @@ class NestBuilder:
         return [name]
 
     def _named(self, text: str, eqn: Eqn, result: int, level: int) -> str:
-        operands = names_in(text, self._taken)
+        operands = variables_in(text, self._taken)
         if text in self._taken or not operands:
             return text
         name = self._fresh_for(eqn, result)
@@ -327,7 +328,7 @@ class Context:
         """A name for the value of an expression."""
         builder = self._builder
         name = builder._fresh(f"{_identifier(self._eqn.primitive.name)}_step")
-        builder.nest.statements.append(Let((name,), text, names_in(text, builder._taken), self._level, self._eqn))
+        builder.nest.statements.append(Let((name,), text, variables_in(text, builder._taken), self._level, self._eqn))
         return name
 
     def less(self, value: Affine, bound: int) -> bool | None:
@@ -364,19 +365,6 @@ class Context:
         if value.low < low:
             text = f"max({text}, {low})"
         return data(self.let(text), low, high)
-
-
-def names_in(text: str, known: set[str]) -> tuple[str, ...]:
-    """The known names that an expression uses."""
-    found, word = [], ""
-    for character in text + " ":
-        if character.isalnum() or character == "_":
-            word += character
-            continue
-        if word in known and character != "(":  # which makes it one of the vocabulary
-            found.append(word)
-        word = ""
-    return tuple(found)
 
 
 def _identifier(name: str) -> str:

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
-_NAME = re.compile(r"[A-Za-z_]\w*")
-_VARIABLE = re.compile(r"[A-Za-z_]\w*\b(?!\()")  # a word that a parenthesis follows is one of the vocabulary
+_WORD = re.compile(r"\b[A-Za-z_]\w*")
+_VARIABLE = re.compile(r"\b[A-Za-z_]\w*\b(?!\()")  # a word that a parenthesis follows is one of the vocabulary
 
 
-def names_in(text: str) -> set[str]:
-    """All words of a text, those of the vocabulary too.
+def words_in(text: str) -> set[str]:
+    """All names in a text, those of the vocabulary too.
 
-    >>> sorted(names_in("exp(x_1) + 2 * y"))
+    >>> sorted(words_in("exp(x_1) + 2e3 * y"))
     ['exp', 'x_1', 'y']
     """
-    return {*_NAME.findall(text)}
+    return {*_WORD.findall(text)}
+
+
+def variables_in(text: str, known: Container[str]) -> tuple[str, ...]:
+    """The known variables that an expression uses, in order, each as often as it stands there.
+
+    >>> variables_in("exp(x) + x * y", {"x", "exp"})
+    ('x', 'x')
+    """
+    return tuple(name for name in _VARIABLE.findall(text) if name in known)
 
 
 def renamed(text: str, names: Mapping[str, str]) -> str:

@@ -15,7 +15,7 @@ from functad.dtypes import kind_of
 from functad.ir import Eqn
 from functad.lowering.memory.buffers import Buffer
 from functad.lowering.nests.affine import Affine, Symbol
-from functad.lowering.nests.names import names_in
+from functad.lowering.nests.names import words_in
 from functad.primitives.loops.text import cast
 from functad.records import NamedTuple
 
@@ -237,7 +237,7 @@ class Nest:
 
     def used_constants(self) -> dict[str, np.generic]:
         """The constants that a statement needs, in order."""
-        used = {word for s in self.stores for word in names_in(s.value)}  # an update's may be an expression
+        used = {word for s in self.stores for word in words_in(s.value)}  # an update's may be an expression
         used |= {a.value for a in (*self.accumulators, *self.across)} | {c.value for c in self.carries}
         used.update(name for s in self.statements if isinstance(s, Let) for name in s.operands)
         return {name: value for name, value in self.constants.items() if name in used}

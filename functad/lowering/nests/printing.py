@@ -15,7 +15,7 @@ from functad.dtypes import kind_of
 from functad.ir import Eqn, Var
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.affine import Symbol
-from functad.lowering.nests.names import names_in
+from functad.lowering.nests.names import words_in
 from functad.lowering.nests.nest import Accumulator, Carried, Let, Load, Nest, Statement, Update, names_of
 from functad.pretty import literal_text
 from functad.primitives.loops.text import cast
@@ -138,7 +138,7 @@ def own_names_apart(body: str, given: Sequence[str], vocabulary: Container[str])
 
     A word that a parenthesis follows is of the vocabulary, and no other word is: a kernel calls nothing of its own.
     """
-    own = {*given, *(name for names in _SET.findall(body) for name in names_in(names))}
+    own = {*given, *(name for names in _SET.findall(body) for name in words_in(names))}
     clashing = sorted(n for n in own if n in vocabulary or n in _NO_NAMES or iskeyword(n))
     renamed: dict[str, str] = {}
     for name in clashing:

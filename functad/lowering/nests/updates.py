@@ -15,7 +15,7 @@ from functad import machine_model
 from functad.dtypes import is_narrow_float, kind_of
 from functad.lowering.memory.buffers import Buffer, new_buffer
 from functad.lowering.nests.affine import Affine, Symbol, data, delinear, linear, loop
-from functad.lowering.nests.names import names_in
+from functad.lowering.nests.names import words_in
 from functad.lowering.nests.nest import (
     PRE,
     IndexLet,
@@ -180,7 +180,7 @@ def owned_updates(nest: Nest, atomic: AtomicUpdates) -> Nest | None:
     if not may_be_parted(kind, dtype) or not fits:
         return None
     which, at, step = found.numbered()
-    wanted = names_in(found.update.value)
+    wanted = words_in(found.update.value)
     statements = [*found.keys, *(s for s in needed_for(nest.statements, wanted) if s not in found.keys)]
     return replace(
         nest,

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from functad import machine_model
 from functad.records import Record
 
 _F32, _F64, _I32, _I64 = np.float32, np.float64, np.int32, np.int64
@@ -97,16 +98,13 @@ def _format(x: Any) -> _Format:
     return _FORMATS[x.dtype]
 
 
-_LONG = 10  # coefficients
-
-
 def polynomial(k: Any, x: Any, coefficients: Sequence[float]) -> Any:
     """Horner's rule; the coefficient of the highest power comes first.
 
     Long ones are two in x², of the even and the odd powers: fewer operations wait for one another.
     """
     constants = k.constants(coefficients, x.dtype)
-    if len(constants) < _LONG:
+    if len(constants) < machine_model.LONG_POLYNOMIAL:
         return k.horner(x, constants)
     square = x * x
     return k.fma(k.horner(square, constants[-2::-2][::-1]), x, k.horner(square, constants[::-2][::-1]))

@@ -139,7 +139,9 @@ def suits_rows(conv: Convolution) -> bool:
     products = conv.features * conv.taps
     registers, columns = machine_model.WEIGHTS_IN_REGISTERS, machine_model.FEWEST_COLUMNS
     few = conv.features * conv.outputs <= registers and (conv.outputs <= columns or products <= 12)
-    return few and products <= machine_model.DIRECT_PRODUCTS and conv.taps <= registers and conv.positions >= columns
+    is_single = conv.outputs <= machine_model.SINGLE_OUTPUTS and conv.taps >= machine_model.SINGLE_OUTPUTS_WINDOW
+    is_short = products <= machine_model.DIRECT_PRODUCTS or is_single
+    return few and is_short and conv.taps <= registers and conv.positions >= columns
 
 
 def rows(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) -> None:

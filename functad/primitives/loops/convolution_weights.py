@@ -28,7 +28,9 @@ from functad.primitives.loops.text import cast
 def suits_few_weights(conv: Convolution) -> bool:
     """Few weights, and images of some size whose rows follow each other in memory."""
     few = machine_model.WEIGHTS_IN_REGISTERS
-    if len(conv.axes) not in (1, 2) or conv.positions > few or conv.taps < few or conv.batch * conv.outputs > few:
+    is_small = conv.positions <= machine_model.SUMMED_WINDOW
+    pairs = machine_model.SUMMED_WINDOWS if is_small else few
+    if len(conv.axes) not in (1, 2) or conv.positions > few or conv.taps < few or conv.batch * conv.outputs > pairs:
         return False
     follow = row_major([axis.window for axis in conv.axes])
     return all(

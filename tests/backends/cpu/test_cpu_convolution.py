@@ -291,6 +291,18 @@ CHOICES = {
         parameters(2, ((1, 0, 2, 3), (1, 0, 2, 3), (2, 3, 0, 1))),
         ["weights_of_rows", "add_parts"],
     ),
+    "512 windows, weights": (
+        (16, 16, 28, 28),
+        (16, 32, 24, 24),
+        parameters(2, ((1, 0, 2, 3), (1, 0, 2, 3), (1, 0, 2, 3))),
+        ["weights_of_rows", "add_parts"],
+    ),
+    "one channel, input": (
+        (16, 32, 28, 28),
+        (32, 1, 5, 5),
+        parameters(2, ((0, 1, 2, 3), (1, 0, 2, 3), (0, 1, 2, 3)), padding=((2, 2), (2, 2))),
+        ["convolution_rows"],
+    ),
     "text": (
         (64, 130, 50),
         (3, 50, 8),
@@ -368,6 +380,8 @@ def with_gradients(params):
 COMPILED = {
     "few channels": ((10, 1, 28, 28), (6, 1, 3, 3), {}),
     "few channels, padded": ((3, 2, 17, 19), (4, 2, 3, 3), {"padding": ((1, 1), (2, 1))}),
+    "one channel, large windows": ((2, 1, 14, 20), (32, 1, 5, 5), {"padding": ((2, 2), (2, 2))}),
+    "512 windows": ((2, 16, 14, 20), (32, 16, 5, 5), {"padding": ((2, 2), (2, 2))}),
     "many channels": ((2, 32, 15, 20), (48, 32, 3, 3), {"padding": ((1, 1), (1, 1))}),
     "strides": ((2, 8, 15, 20), (20, 8, 3, 5), {"padding": ((1, 1), (2, 2)), "window_strides": (2, 3)}),
     "groups": ((2, 32, 9, 18), (48, 8, 3, 3), {"feature_group_count": 4}),

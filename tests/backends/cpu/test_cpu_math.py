@@ -371,6 +371,22 @@ def test_rare_branches_are_taken_in_any_lane(name: str) -> None:
         np.testing.assert_allclose(out, plain(x, y), rtol=1.2e-7)
 
 
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="this machine has no wider floats than float64")
+@pytest.mark.parametrize(("dtype", "most", "near_one"), [(np.float32, 1.1, 2.1), (np.float64, 0.6, 0.95)])
+def test_powers_are_right_to_an_ulp_or_two(dtype: Any, most: float, near_one: float) -> None:
+    """Errors are largest where numbers near 1 have large powers: their logarithms are not sums with exponents."""
+    rng, largest = np.random.default_rng(0), np.finfo(dtype).maxexp - 2
+    kernel = _compiled(_text("kernel", ["pow(x0[i], x1[i])"], 2), {"kernel": [np.dtype(dtype)] * 3})["kernel"]
+    moderate, near = rng.uniform(0.5, 2, 20_000).astype(dtype), (1 + rng.uniform(-1 / 32, 1 / 32, 20_000)).astype(dtype)
+    large = rng.uniform(-largest, largest, near.size) / np.log2(np.where(near == 1, 2, near).astype(np.float64))
+    for x, exponent, bound in ((moderate, rng.uniform(-60, 60, moderate.size), most), (near, large, near_one)):
+        y, found = exponent.astype(dtype), np.empty_like(x)
+        kernel(x, y, found)
+        wanted = x.astype(np.longdouble) ** y.astype(np.longdouble)
+        unit = np.spacing(wanted.astype(dtype)).astype(np.longdouble)
+        assert np.max(np.abs(found - wanted) / unit) <= bound
+
+
 @pytest.mark.parametrize("dtype", [np.dtype(np.float32), np.dtype(np.float64)], ids=str)
 def test_powers_of_unusual_numbers_are_right_in_any_lane(dtype: np.dtype) -> None:
     rng = np.random.default_rng(0)

@@ -160,6 +160,9 @@ def test_environment_names_versions_processor_and_the_files_that_compile(monkeyp
         objects._environment.cache_clear()
         changed = [a != b for a, b in zip(known, objects._environment(), strict=True)]
         assert sum(changed) == 1
+        (tmp_path / f".#{name}").symlink_to("nobody@nowhere")  # what Emacs makes as long as there is something to save
+        objects._environment.cache_clear()
+        assert [a != b for a, b in zip(known, objects._environment(), strict=True)] == changed
         monkeypatch.undo()
     objects._environment.cache_clear()
 

@@ -390,13 +390,24 @@ def check_donation() -> None:
         before, p = p, step(p, on_gpu({"a": X, "b": np.ones(3, np.float32)}))
         assert [leaf.unsafe_buffer_pointer() for leaf in tree_leaves(p)] == addresses
         assert "argument `p['a']`" in raised(DonatedArrayError, partial(jnp.negative, before["a"]))
-    np.testing.assert_allclose(p["a"], -0.5 * X)
+    np.testing.assert_allclose(p["a"], -0.5 * X)  # and its elements lie in the host's memory, too
+    was, seen = id(memory_of(p["a"])), np.asarray(p["a"])
+    del before
+    p = step(p, on_gpu({"a": X, "b": np.ones(3, np.float32)}))
+    assert id(memory_of(p["a"])) == was  # the donated argument's own
+    np.testing.assert_allclose(p["a"], -1 * X)
+    np.testing.assert_allclose(seen, -0.5 * X)
     kept = p["b"]
     shared = functad.device_put(kept, functad.sharding.SingleDeviceSharding(gpu()))
     view = memory_of(kept)  # somebody else holds the memory
     q = step(p, on_gpu({"a": X, "b": np.ones(3, np.float32)}))
     assert q["b"].unsafe_buffer_pointer() != view.address and shared is not None
-    np.testing.assert_allclose(view.host(), np.full(3, -0.5))
+    np.testing.assert_allclose(view.host(), np.full(3, -1))
+    add = functad.jit(jnp.add, donate_argnums=0)
+    with functad.default_device(gpu()):
+        for other, committed in ((jnp.asarray(X), False), (on_gpu(X), True), (jnp.asarray(X), False)):
+            once = add(jnp.copy(X), other)
+            assert once.committed is committed and add(once, other).committed is committed
 
 
 def check_stages_on_devices() -> None:

@@ -30,6 +30,7 @@ from functad.system.cache import atomic_write, cache_dir, read_file
 from functad.system.garbage import collection_paused
 from functad.system.log import logger
 from functad.system.once import imported, unforked
+from functad.system.source_files import python_files
 from functad.version import __version__
 
 _SOURCES = (Path(__file__).parent.parent, Path(formulas.__path__[0]), Path(machine_model.__path__[0]))
@@ -264,8 +265,8 @@ def key_of(*parts: str) -> str:
 def _environment() -> tuple[str, ...]:
     versions = (__version__, *map(_version_file, ("numba", "llvmlite")), np.__version__, sys.version)
     # Kernels call functions that are defined in these folders, whose files also decide how they are compiled.
-    files = [path for folder in _SOURCES for path in folder.rglob("*.py")]
-    compiler = _digest_of(sorted(files))
+    files = sorted(file.path for folder in _SOURCES for file in python_files(str(folder)))
+    compiler = _digest_of(files)
     return (*versions, platform.system(), platform.machine(), *processor(), compiler)
 
 
@@ -275,13 +276,15 @@ def _version_file(package: str) -> str:
     if found is None or found.origin is None:
         return "absent"  # kernels are kept to be read
     folder = Path(found.origin).parent
-    return _digest_of([folder / "_version.py" if (folder / "_version.py").exists() else folder / "__init__.py"])
+    version = folder / "_version.py"
+    return _digest_of([str(version if version.exists() else folder / "__init__.py")])
 
 
-def _digest_of(files: Sequence[Path]) -> str:
+def _digest_of(files: Sequence[str]) -> str:
     digest = hashlib.sha256()
     for path in files:
-        digest.update(path.read_bytes())
+        with open(path, "rb", buffering=0) as file:
+            digest.update(file.read())
     return digest.hexdigest()
 
 

@@ -31,7 +31,7 @@ from functad.backends.cpu.scalars import special as special_scalars
 from functad.lowering.blocks import Block, ControlPlan, Instruction, leaves, make_blocks
 from functad.lowering.fusion.small_products import without_small_products
 from functad.lowering.memory.buffers import Storage, new_buffer
-from functad.lowering.nests.names import names_in
+from functad.lowering.nests.names import words_in
 from functad.lowering.nests.nest import fresh
 from functad.lowering.nests.printing import comments, own_names_apart
 from functad.lowering.schedule import Schedule
@@ -199,7 +199,7 @@ class _Generator:
         keep = next(iter(group))
         first = self.functions[keep]
         columns = list(zip(*group.values(), strict=True))
-        taken = {*VOCABULARY, *names_in(first.kernel.body), *first.names}
+        taken = {*VOCABULARY, *words_in(first.kernel.body), *first.names}
         given = {column: fresh("n", taken) for column in dict.fromkeys(columns) if len(set(column)) > 1}
         for k, name in enumerate(group):
             numbers = tuple([np.int64(column[k]) for column in given])
@@ -221,7 +221,7 @@ class _Generator:
 
     def _file(self) -> str:
         text = "\n\n\n".join(function.text(name) for name, function in self.functions.items())
-        used = names_in(re.sub("#.*", "", text))
+        used = words_in(re.sub("#.*", "", text))
         imports: dict[str, list[str]] = {}
         for name in sorted(used & VOCABULARY.keys()):
             imports.setdefault(VOCABULARY[name], []).append(name)

@@ -20,7 +20,7 @@ from functad.backends.cpu.scalars import complex as complex_scalars
 from functad.backends.cpu.scalars import special as special_scalars
 from functad.backends.cpu.scalars.sorts import sort_numbers
 from functad.backends.cpu.scalars.user_functions import is_user_function
-from functad.lowering.nests.names import names_in
+from functad.lowering.nests.names import words_in
 from functad.lowering.nests.nest import fresh
 from functad.records import NamedTuple
 
@@ -76,7 +76,7 @@ class _PollWriter:
 
     @cached_property
     def taken(self) -> set[str]:
-        return {*self.names, *names_in(self.body)}
+        return {*self.names, *words_in(self.body)}
 
     @cached_property
     def most(self) -> dict[str, int]:
@@ -135,7 +135,7 @@ class _PollWriter:
     def counted(self, line: str, name: str, bounds: str, inside: list[str], each: float) -> tuple[list[str], int]:
         """A `for` whose steps run `each` lines; and how many steps it has, or may have."""
         first, last, step = _bounds(bounds)
-        if {"start", "stop"} & names_in(bounds):
+        if {"start", "stop"} & words_in(bounds):
             each_step = _OF_RANGE.match(first)  # the range is run in pieces
             return [line, *inside], int(each_step.group(1)) if each_step else 1
         if first.isdigit() and last.isdigit():

@@ -11,7 +11,7 @@ from functad import machine_model
 from functad.backends.cuda.kernels.emit import SHARED_TYPES, CudaEmitter, CudaKernel
 from functad.backends.cuda.kernels.mapping import LoopMapping, MappedLoop
 from functad.lowering.nests.affine import Affine, Symbol, data
-from functad.lowering.nests.names import names_in, renamed
+from functad.lowering.nests.names import renamed, words_in
 from functad.lowering.nests.nest import Nest, OwnedRows, Statement, Update, fresh, names_of
 from functad.lowering.nests.reductions import at_point
 from functad.lowering.nests.updates import needed_for, neutral
@@ -139,7 +139,7 @@ class _OwnedRowsEmitter(CudaEmitter):
     def _put_to_rows(self) -> None:
         """Each group puts its share of the list to its copy of the rows: the elements of several at a time."""
         length, others = self.owned.length, self.others
-        values = needed_for(self.nest.statements, names_in(self.update.value))
+        values = needed_for(self.nest.statements, words_in(self.update.value))
         self._line(3, f"group = thread // {length}", f"n_here = min(total - base, {self.listed})")
         self._line(3, f"last = (group + 1) * n_here // {self.groups}", f"if group < {self.groups}:")
         self._line(4, f"for e in range(group * n_here // {self.groups}, last, {self.at_once}):")

@@ -21,7 +21,7 @@ from functad.backends.cuda.scalars.words import WIDTH
 from functad.dtypes import kind_of
 from functad.lowering.memory.buffers import Storage, new_buffer
 from functad.lowering.nests.affine import linear, loop
-from functad.lowering.nests.names import names_in
+from functad.lowering.nests.names import words_in
 from functad.lowering.nests.nest import POST, PRE, Accumulator, Load, Nest, Store
 from functad.lowering.nests.printing import Parameter
 from functad.lowering.steps import ConvolutionStep, GemmStep, NestStep, Step
@@ -115,7 +115,7 @@ def emit_convolution(step: ConvolutionStep, threads: int, vocabulary: Set[str] =
 def _write_result(text: KernelText, ending: Ending, place: str, value: str) -> None:
     """What becomes of the sum of a result that lies at a place."""
     text.line(f"{ROW} = 0", f"{COLUMN} = {place}", f"value = {value}")
-    ending.lines(text, names_in(str(text)))
+    ending.lines(text, words_in(str(text)))
 
 
 def _with_product(step: ConvolutionStep, acc: str, x: str, y: str) -> str:

@@ -37,7 +37,9 @@ from functad.lowering.nests.nest import IndexLet, fresh
 from functad.lowering.nests.printing import Parameter, own_names_apart
 from functad.lowering.steps import GemmStep
 
-_OWN = frozenset(("thread", "lane", "row_here", "slot_here", "block", "step_here", "matrix_0", "matrix_1", "tile_here"))
+_OWN = frozenset(
+    ("thread", "lane", "row_here", "slot_here", "block", "step_here", "matrix_0", "matrix_1", "matrix_2", "tile_here")
+)
 _ROUND = WIDTH * np.dtype(np.float32).itemsize  # bytes that the longest load takes
 _OPERANDS = ("a", "b", "c")  # as the text of a product calls them
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -103,7 +105,7 @@ class _RowLoopText:
         self._place_slots()
         self.names: dict[Storage, Parameter] = {}
         self._name(vocabulary)
-        self.taken = set(_OWN)
+        self.taken = {*_OWN, *(item.step.name for item in _repeats_of(rows.items))}
         self.vocabulary = {*vocabulary, *_OWN}
 
     def _tile(self, step: GemmStep) -> ProductTile:
@@ -249,7 +251,7 @@ class _RowLoopText:
             else:
                 text = self._nest(item) if isinstance(item, RowNest) else self._product(item)
                 words, names = {*_WORD.findall(text)}, {name for name, _, _ in self.names.values()}
-                others = (self.vocabulary | self.taken | names) - (names & words) - _OWN
+                others = (self.vocabulary | self.taken | names) - (names & words) - {"lane"}  # which nests set
                 text, _ = own_names_apart(text, sorted(names & words), others)
                 self.taken |= set_in(text)
                 lines += text.rstrip("\n").split("\n")
@@ -349,6 +351,13 @@ class _Packing:
         if constant < 0 or constant >= lowest and any(constant % end for end in ends):
             raise NoRowsError
         return Affine(self._packed(constant) if constant >= lowest else constant, terms)
+
+
+def _repeats_of(items: Sequence[RowItem]) -> Iterator[RowRepeat]:
+    for item in items:
+        if isinstance(item, RowRepeat):
+            yield item
+            yield from _repeats_of(item.items)
 
 
 def _timed(items: Sequence[RowItem]) -> Iterator[tuple[int, int, RowNest | RowProduct]]:

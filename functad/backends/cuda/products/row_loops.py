@@ -69,12 +69,13 @@ class RowNest:
 
 @dataclass(eq=False)
 class RowProduct:
-    """A product of a row: where the first elements of its operands lie. a_row, c_row: from this row's to the next's."""
+    """A product of a row: where the first elements of its operands lie. others: what else it may be."""
 
     step: GemmStep
     a: tuple[Buffer, Affine]
     b: tuple[Buffer, Affine]
     c: tuple[Buffer, Affine]
+    others: Sequence[RowProduct] = ()
 
 
 @dataclass(eq=False)
@@ -122,10 +123,14 @@ def row_loop(step: LoopStep, touched: Mapping[Storage, int]) -> RowLoop | None:
 
 
 def _axes_of_matrices(products: Sequence[GemmStep]) -> Iterator[tuple[int, ...]]:
-    """The extents of the axes whose steps are the matrices of products: of one axis, or of two."""
+    """The extents of axes that number the matrices of products: one or two, and one of which rows are a part."""
     matrices = max(product.batch for product in products)
-    yield (matrices,)
-    yield from ((n, matrices // n) for n in range(2, matrices // 2 + 1) if matrices % n == 0)
+    pairs = [(n, matrices // n) for n in range(2, matrices // 2 + 1) if matrices % n == 0]
+    yield from ((matrices,), *pairs)
+    rows = min(product.m for product in products)
+    for n in range(2, machine_model.CUDA_ROW_GROUPS + 1):  # rows of several matrices are those of one product
+        if rows % (4 * n) == 0:
+            yield from ((*each, n) for each in ((matrices,) if matrices > 1 else (), *pairs))
 
 
 class _Finding:
@@ -152,7 +157,8 @@ class _Finding:
         self.choices: list[int] = []  # which of the ways to cut them is tried for each such nest
         self.chosen_for: dict[Storage, int] = {}  # what the nests write
         self.nests = self.tries = 0
-        self.wrong: set[int] = set()
+        self.wrong: set[int] = set()  # which choices did not fit to the nest looked at
+        self.blamed: set[int] = set()  # and to earlier ones
         here = touched_by([loop_step])
         self.private = {s for s, count in here.items() if s.kind == "arena" and touched.get(s) == count}
         if any(touched.get(s) != count for s, count in here.items() if s.kind == "pointer"):
@@ -203,24 +209,37 @@ class _Finding:
         return on_memory(nest, self.memory.place)
 
     def _product(self, step: GemmStep) -> RowProduct:
-        axes = self.axes
-        if step.batch == axes.matrices and step.m == axes.rows:
-            steps = step.a_batch, step.b_batch, step.c_batch
-        elif step.batch == 1 and step.m == axes.matrices * axes.rows:
-            steps = axes.rows * (1 if step.ta else step.lda), 0, axes.rows * step.ldc
-        else:
+        """The product, and what it is if its rows are the axes in another order."""
+        found = [self._product_at(step, *numbers) for numbers in self._numbers(step)]
+        if not found:
             raise NoRowsError
-        a = axes.matrix * steps[0] + axes.row * (1 if step.ta else step.lda) + step.a_offset
-        c = axes.matrix * steps[2] + axes.row * step.ldc + step.c_offset
-        b = axes.matrix * steps[1] + step.b_offset
+        return replace(found[0], others=found[1:])
+
+    def _numbers(self, step: GemmStep) -> Iterator[tuple[Affine, Affine]]:
+        """The number of a product's matrix, and that of the row in it, by the axes."""
+        axes, all_rows = self.axes, self.axes.matrices * self.axes.rows
+        if step.batch == axes.matrices and step.m == axes.rows:
+            yield axes.matrix, axes.row
+        elif step.batch * step.m == all_rows and axes.matrices % step.batch == 0:
+            inner = axes.matrices // step.batch
+            yield axes.matrix // inner, axes.matrix % inner * axes.rows + axes.row
+            yield axes.matrix // inner, axes.row * inner + axes.matrix % inner
+
+    def _product_at(self, step: GemmStep, matrix: Affine, row: Affine) -> RowProduct:
         place = self.memory.place
-        return RowProduct(step, place(step.a, a), place(step.b, b), place(step.c, c))
+        a = matrix * step.a_batch + row * (1 if step.ta else step.lda) + step.a_offset
+        c = matrix * step.c_batch + row * step.ldc + step.c_offset
+        return RowProduct(
+            step, place(step.a, a), place(step.b, matrix * step.b_batch + step.b_offset), place(step.c, c)
+        )
 
     # --- rows --------------------------------------------------------------------------------------------
 
     def _choose_anew(self) -> None:
         """Another cut for the last nest of those that may be cut otherwise and did not fit to what followed."""
-        last = max(self.wrong, default=-1)
+        self.blamed |= self.wrong
+        last = max(self.blamed, default=-1)
+        self.blamed.discard(last)
         self.tries += 1
         if last < 0 or self.tries > machine_model.CUDA_ROW_TRIES:
             raise NoRowsError
@@ -236,31 +255,28 @@ class _Finding:
             if isinstance(item, RowRepeat):
                 inner = self._cut_all(item.items, written)
                 cut = None if inner is None else RowRepeat(item.step, inner)
-            elif isinstance(item, RowProduct):
-                places = self._takes(item, written)
-                self.known.update(places or {})
-                cut = None if places is None else item
             else:
-                cut = self._cut_nest(item, written)
+                cut = self._cut_one(item, written)
             if cut is None:
                 return None
             found.append(cut)
         return found
 
-    def _cut_nest(self, item: RowNest, written: set[Storage]) -> RowNest | None:
+    def _cut_one(self, item: RowNest | RowProduct, written: set[Storage]) -> RowNest | RowProduct | None:
         number = self.nests
         self.nests += 1
         self.choices += [0] * (number + 1 - len(self.choices))
         skipped = self.choices[number]
-        for cut in self._cuts(item):
+        for cut in self._cuts(item) if isinstance(item, RowNest) else [item, *item.others]:
             places = self._takes(cut, written)
             if places is None:
                 continue
             if skipped:
                 skipped -= 1
                 continue
-            read = {b.storage for b, _, is_written in cut.nest.accesses() if not is_written}
-            if all(s in self.chosen_for for s in read if self.known.get(s)):
+            read = {b.storage for b, _, is_written in accesses_of(cut) if not is_written}
+            is_fixed = isinstance(item, RowProduct) and not item.others
+            if not is_fixed and all(s in self.chosen_for for s in read if self.known.get(s)):
                 self.chosen_for.update({s: number for s in places})
             self.known.update(places)
             return cut
@@ -449,8 +465,15 @@ def _without_copies(items: Sequence[RowItem], private: set[Storage]) -> list[Row
             storage = nest.stores[0].buffer.storage
             if storage in private and written[storage] == 1:
                 copies[storage] = nest
-    items = _mapped(items, lambda item: _from_source(item, copies) if isinstance(item, RowProduct) else item)
-    read = {b.storage for item in each_of(items) for b, _, is_written in accesses_of(item) if not is_written}
+
+    def changed(item: RowItem) -> RowItem:
+        if not isinstance(item, RowProduct):
+            return item
+        return replace(_from_source(item, copies), others=[_from_source(other, copies) for other in item.others])
+
+    items = _mapped(items, changed)
+    ways = [way for item in each_of(items) for way in (item, *(item.others if isinstance(item, RowProduct) else ()))]
+    read = {b.storage for way in ways for b, _, is_written in accesses_of(way) if not is_written}
     unread = [nest for storage, nest in copies.items() if storage not in read]
     return _mapped(items, lambda item: None if isinstance(item, RowNest) and item.nest in unread else item)
 

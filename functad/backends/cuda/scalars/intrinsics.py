@@ -44,7 +44,6 @@ _TYPES: dict[Any, Any] = {
     **{np.dtype(name): getattr(types, name) for name in ("float32", "float64", "complex64", "complex128")},
 }
 _DTYPES = {numba_type: dtype for dtype, numba_type in _TYPES.items()}
-_GLOBAL = 1  # the address space of memory that all blocks see
 
 Intrinsic = Callable[..., Any]
 
@@ -324,7 +323,7 @@ class CudaArithmetic(IRArithmetic):
         module, array = builder.module, ir.ArrayType(number, len(table))
         name = f"functad_table_{vector_calls.table_name(number, table)}"
         if name not in module.globals:
-            values = ir.GlobalVariable(module, array, name, addrspace=_GLOBAL)
+            values = ir.GlobalVariable(module, array, name, addrspace=1)  # the memory that all blocks see
             values.global_constant, values.linkage = True, "internal"
             values.initializer = ir.Constant(array, [ir.Constant(number, value) for value in table])
         place = builder.and_(index.value, index.value.type(len(table) - 1))

@@ -25,7 +25,7 @@ def simulation() -> Iterator[None]:
         kernels: Any = import_module("numba.cuda.simulator.kernel")
         shared: Any = import_module("numba.cuda.simulator.kernelapi").FakeCUDAShared
         usual = kernels.BlockManager, shared.array
-        kernels.BlockManager, shared.array = _Block, _shared_array
+        kernels.BlockManager, shared.array = _TakingTurns, _shared_array
         try:
             yield
         finally:
@@ -42,7 +42,7 @@ def _shared_array(memory: Any, shape: Any, dtype: Any, alignment: int = 0) -> np
     return found
 
 
-class _Block:
+class _TakingTurns:
     """A block of threads that take turns: one runs until it waits for the others, or ends, and then another one does.
 
     The order is another one between any two barriers, but the same in every run: what needs a barrier that is not
@@ -88,7 +88,7 @@ class _Block:
 class _Thread(threading.Thread):
     """One of Python's threads, as which threads of a block run that need not wait for one another, then another one."""
 
-    def __init__(self, block: _Block) -> None:
+    def __init__(self, block: _TakingTurns) -> None:
         super().__init__(name="functad-simulated", daemon=True)
         self.block = block
         self.turn = threading.Semaphore(0)
