@@ -1,4 +1,4 @@
-"""What JAX compiles while it is tested has one context of MLIR: to make one for each function takes a fifth of the time.
+"""What JAX compiles in tests has one context of MLIR: to make one for each function takes a fifth of their time.
 
 A plugin of pytest, which `conftest.py` loads. It does nothing where no test has imported JAX.
 """
