@@ -65,7 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--share"):
         config.pluginmanager.register(_Share(config), "share")
     # Not in conftest.py files of folders: all of these would be modules of this one's name.
-    for plugin in ("round_trips", "mirrors"):
+    for plugin in ("round_trips", "mirrors", "jax_contexts"):
         if (config.rootpath / "tests" / "tools" / f"{plugin}.py").exists():
             config.pluginmanager.import_plugin(plugin)
 

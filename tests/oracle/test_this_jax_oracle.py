@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pytest
 
@@ -20,3 +22,12 @@ def test_a_mapped_product_and_a_reduction_are_right(dtype, count):
         f"jax {jax.__version__} computes wrong results on this CPU, so comparing with it says nothing: install the "
         "version that pyproject.toml names (make oracle does, after make clean)"
     )
+
+
+def test_all_functions_are_compiled_in_one_context():
+    """What `jax_contexts` puts there for speed is what JAX of this version calls."""
+    lowering = importlib.import_module("jax._src.interpreters.mlir")
+    for k in range(2):
+        jax.jit(lambda x: x + k)(1.0)  # noqa: B023
+    made = lowering.make_ir_context.cache_info()
+    assert made.misses == 1 and made.hits > 0
