@@ -35,7 +35,7 @@ LONGEST = [
         "cpu_fourier cpu_primitives cpu_movement primitives stats control_nesting numpy_values benchmarks "
         "random_modes linear_loops cuda running cpu_small_loops numpy_fft cpu_plain scipy_special accuracy "
         "cpu_control fuzz notebooks cpu_windows plain_numpy key_reuse train numba_primitive compile_growth train_text "
-        "cuda_machine_code "
+        "cuda_machine_code cpu_sorts stacks "
         "readme checkpoint without_numba cpu_convolution control_flow checkpoint_memory concatenate_lowering "
         "interrupts "
         "scalar_promotion sums typed_keys cpu_signed_zeros calls rotations benchmarks_gradbench odeint "
