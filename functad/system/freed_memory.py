@@ -104,7 +104,12 @@ def _large(memory: np.ndarray, shape: Sequence[int], dtype: np.dtype) -> np.ndar
 def _memory_for(nbytes: int) -> np.ndarray:
     if nbytes > sys.maxsize - machine_model.CACHE_LINE:
         raise MemoryError(f"an array of {nbytes:,} bytes")
-    return AlignedMemory(nbytes + machine_model.CACHE_LINE, np.uint8)
+    return AlignedMemory(memory_bytes(nbytes), np.uint8)
+
+
+def memory_bytes(nbytes: int) -> int:
+    """How much memory holds an array of so many bytes that begins at a cache line."""
+    return nbytes + machine_model.CACHE_LINE
 
 
 def _unaligned(memory: np.ndarray) -> int:

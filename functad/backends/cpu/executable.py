@@ -24,7 +24,7 @@ from functad.errors import TooLargeError
 from functad.ir import Aval, Program
 from functad.records import NamedTuple, Record
 from functad.system import numba_here
-from functad.system.freed_memory import empty_for
+from functad.system.freed_memory import empty_for, large_empty
 from functad.system.once import imported
 
 
@@ -178,8 +178,10 @@ class CpuExecutable(CallableProgram):
         types = DirectTypes(constants, leaves, numbers, results)
         inputs = len(types.constants) + len(types.leaves)
         own = [(inputs + k, None) for k in range(len(types.results))]
-        new = [(aval.shape, aval.dtype) for aval in types.results if empty_for(aval.shape, aval.dtype) is np.empty]
+        new = [(aval.shape, aval.dtype) for aval in types.results]
         if list(self.results) != own or list(self.fresh) != new or self.plan.stacks:
+            return None
+        if any(empty_for(*t) is large_empty for t in new):
             return None
         if self.plan.arena_bytes > machine_model.DIRECT_ARENA_BYTES:
             return None

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from functad.backends.cpu.runtime import layout as w
 from functad.backends.cpu.runtime.compiled import ARRAY_FLAGS, HEAD, USABLE
+from functad.machine_model import CACHE_LINE
 
 EXPORTS = ("call_directly",)
 # An array goes on with its rank, the address of its shape, its strides, its base and its dtype.
 ARRAY_RANK = HEAD + 1
 ARRAY_SHAPE = HEAD + 2
+ARRAY_BASE = HEAD + 4
 ARRAY_DTYPE = HEAD + 5
+IN_ROWS = 0x0501  # NPY_ARRAY_CARRAY
 READ_ONLY = -1 - 0x0400  # all flags but NPY_ARRAY_WRITEABLE
 NOT_FINITE = 0x7F800000  # the exponent of float32's infinities and NaNs
 
@@ -144,17 +147,42 @@ def results_of(pool, tape, entry, count, slots, first) -> int:
 def new_arrays(pool, entry, count, slots) -> int:
     """Make the arrays of the results; how many there was memory for."""
     for i in range(count):
-        dtype = entry[w.RESULT_DTYPE]
-        call_word(pool[w.INCREF], dtype)  # which the array takes over
-        array = new_array(
-            pool[w.NEW_ARRAY], pool[w.ARRAY_TYPE], dtype, entry[w.RESULT_RANK], entry[w.RESULT_SHAPE], 0, 0, 0, 0
-        )
+        array = 0
+        if entry[w.RESULT_MEMORY] == 0:
+            array = new_result(pool, entry, 0, 0)
+        else:
+            array = new_aligned(pool, entry)
         if array == 0:
             return i
         entry[w.RESULT_ARRAY] = array
         slots[i] = array[HEAD]
         entry += 8 * w.RESULT_SIZE
     return count
+
+
+def new_result(pool, entry, data, flags_of_data) -> int:
+    """An array of a result's type, in memory of its own if `data` is 0; 0 if there is none."""
+    dtype = entry[w.RESULT_DTYPE]
+    call_word(pool[w.INCREF], dtype)  # which the array takes over
+    rank = entry[w.RESULT_RANK]
+    shape = entry[w.RESULT_SHAPE]
+    return new_array(pool[w.NEW_ARRAY], pool[w.ARRAY_TYPE], dtype, rank, shape, 0, data, flags_of_data, 0)
+
+
+def new_aligned(pool, entry) -> int:
+    """As `new_result`, in memory in which the array begins at a cache line: what `aligned_empty` makes."""
+    dtype = pool[w.MEMORY_DTYPE]
+    call_word(pool[w.INCREF], dtype)
+    memory = new_array(pool[w.NEW_ARRAY], pool[w.MEMORY_TYPE], dtype, 1, entry[w.RESULT_MEMORY], 0, 0, 0, 0)
+    if memory == 0:
+        return 0
+    start = (memory[HEAD] + CACHE_LINE - 1) // CACHE_LINE * CACHE_LINE
+    array = new_result(pool, entry, start, IN_ROWS)
+    if array == 0:
+        call_word(pool[w.DECREF], memory)
+        return 0
+    array[ARRAY_BASE] = memory
+    return array
 
 
 def wrapped(pool, entry, count) -> int:

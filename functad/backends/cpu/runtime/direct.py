@@ -14,6 +14,7 @@ import numpy as np
 from functad.backends.cpu.runtime.tape import Tape, Words, runtime
 from functad.ir import Aval
 from functad.records import NamedTuple
+from functad.system.freed_memory import is_aligned, memory_bytes
 
 DirectCall = Callable[..., Any]  # of the leaves: their Array, a tuple of several, or None where the long way must judge
 
@@ -48,8 +49,17 @@ def bind_directly(tape: Tape, slots: Words, arena: Any, types: DirectTypes) -> D
         words += [*_words(aval, kept), not aval.weak_type, place, aval.dtype.itemsize == 8, 0]
         kept.append(scratch)
     for aval in types.results:
-        words += [*_words(aval, kept), 0]
+        words += [*_words(aval, kept), _memory(aval, kept), 0]
     return runtime().bind_directly(words, *kept)
+
+
+def _memory(aval: Aval, kept: list[Any]) -> int:
+    """Address of the size of the memory that holds an array which begins at a cache line; 0 for one that need not."""
+    if not is_aligned(aval.shape, aval.dtype):
+        return 0
+    size = np.array([memory_bytes(aval.size * aval.dtype.itemsize)], np.int64)
+    kept.append(size)
+    return int(size.ctypes.data)
 
 
 def _words(aval: Aval, kept: list[Any]) -> list[int]:

@@ -54,8 +54,10 @@ FLOAT_TYPE = 83  # of the type float,
 IMPL_TYPE = 84  # of the type functad.array.ArrayImpl, and which words of its instances are
 IMPL_VALUE = 85  # the ndarray,
 IMPL_AVAL = 86  # the type or None,
-IMPL_WEAK = 87  # True or False
-POOL_HELPER = 88  # for each helper 8 words: asleep (0 or 1), address of its lock
+IMPL_WEAK = 87  # True or False;
+MEMORY_TYPE = 88  # of the type of the memory in which an array begins at a cache line,
+MEMORY_DTYPE = 89  # and of the dtype of that
+POOL_HELPER = 96  # for each helper 8 words: asleep (0 or 1), address of its lock
 HELPER_SIZE = 8
 CLAIM_SIZE = 1 << 16
 
@@ -86,8 +88,9 @@ RESULT_WEAK = 1
 RESULT_DTYPE = 2
 RESULT_RANK = 3
 RESULT_SHAPE = 4
-RESULT_ARRAY = 5  # during a call: the new array
-RESULT_SIZE = 6
+RESULT_MEMORY = 5  # address of the size of the memory in which the array begins at a cache line, or 0
+RESULT_ARRAY = 6  # during a call: the new array
+RESULT_SIZE = 7
 
 # The cancellation token of a call, by which whoever works for it learns that it shall stop.
 CANCELLATION_POLL = 0  # address of `runtime.compiled.poll`, for kernels

@@ -13,6 +13,7 @@ import numpy as np
 
 from functad.array import ArrayImpl
 from functad.backends.cpu.runtime import layout as w
+from functad.system.freed_memory import AlignedMemory
 
 _NUMPY_ABI = 0x02000000  # NPY_VERSION of NumPy 2
 _ABI_PLACE, _NEW_ARRAY_PLACE = 0, 94  # in NumPy's table of C functions: of its ABI, and PyArray_NewFromDescr
@@ -64,6 +65,7 @@ def tell_makers(words: Any) -> str:
         words[place] = ctypes.cast(function, ctypes.c_void_p).value
     words[w.NEW_ARRAY] = makers
     words[w.NONE], words[w.FLOAT_TYPE], words[w.IMPL_TYPE] = id(None), id(float), id(ArrayImpl)
+    words[w.MEMORY_TYPE], words[w.MEMORY_DTYPE] = id(AlignedMemory), id(np.dtype(np.uint8))
     words[w.IMPL_VALUE], words[w.IMPL_AVAL], words[w.IMPL_WEAK] = places
     if ctypes.c_double.from_address(id(_NUMBER) + object.__basicsize__).value != _NUMBER:
         return "a float's value does not lie where expected"
