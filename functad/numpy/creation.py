@@ -94,7 +94,7 @@ def array(
     Array([[1, 2],
            [3, 4]], dtype=int32)
     """
-    x = asarray(object, dtype, device=device)
+    x = asarray(object, dtype, copy=True if copy and not isinstance(object, Array) else None, device=device)
     if copy and x is object and isinstance(x, ArrayImpl):
         x = el.copy(x)
     if ndmin > x.ndim:

@@ -93,7 +93,7 @@ def asarray(
         return put_by_default(ArrayImpl(converted(values, wanted or taken_in)))
     if isinstance(a, (list, tuple, range)):
         return _array_of_sequence(a, wanted)
-    return _array_of_object(a, wanted)
+    return _array_of_object(a, wanted, copy)
 
 
 def on_wanted_device(x: Any, device: Any) -> Any:
@@ -202,9 +202,9 @@ def _expand_front(x: Any) -> Any:
     return broadcast_in_dim(x, shape=(1, *shape), broadcast_dimensions=range(1, len(shape) + 1))
 
 
-def _array_of_object(x: Any, dtype: np.dtype | None) -> Any:
+def _array_of_object(x: Any, dtype: np.dtype | None, copy: bool | None) -> Any:
     if hasattr(x, "__jax_array__"):
-        return asarray(x.__jax_array__(), dtype)
+        return asarray(x.__jax_array__(), dtype, copy=copy)
     if isinstance(x, (int, float, complex)):  # an IntEnum, for example
         return asarray(x.real if isinstance(x, int) else x, dtype)
     if hasattr(x, "__cuda_array_interface__"):

@@ -6,6 +6,7 @@ import gc
 import pickle
 import tracemalloc
 from collections import namedtuple
+from functools import partial
 
 import numpy as np
 import pytest
@@ -342,3 +343,16 @@ def test_a_copy_is_donated_without_its_original(made):
     assert y is not x and jnp.array(x, copy=False) is x
     functad.jit(lambda x: x + 1, donate_argnums=0)(y)
     assert np.array_equal(x, np.ones(3)) and y.is_deleted()
+
+
+@pytest.mark.parametrize("made", [jnp.array, partial(jnp.asarray, copy=True)])
+def test_a_copy_of_what_holds_an_array_is_donated_without_it(made):
+    class Parameter:
+        value = jnp.ones(3)
+
+        def __jax_array__(self):
+            return self.value
+
+    functad.jit(lambda x: x + 1, donate_argnums=0)(made(Parameter()))
+    assert np.array_equal(Parameter.value, np.ones(3))
+    assert jnp.asarray(Parameter()) is Parameter.value

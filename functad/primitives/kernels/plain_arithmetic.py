@@ -149,7 +149,8 @@ class PlainArithmetic(Arithmetic):
         if np.asarray(x).dtype == np.float32:
             return _scalar((_double(x) * _double(y) - _double(product)).astype(np.float32))
         (x_high, x_low), (y_high, y_low) = _halves(x), _halves(y)
-        return ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low
+        error = ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low
+        return self.where(product == 0, np.abs(product), error)  # a factor of 0: the other may be of any size
 
     def maximum(self, x: Any, y: Any) -> Any:
         return extrema.maximum(x, y)

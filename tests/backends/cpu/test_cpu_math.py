@@ -136,6 +136,14 @@ def test_special_values_of_two_operands_are_numpys(name: str, dtype: Any) -> Non
     _assert_alike(getattr(scalars, name)(x, y), wanted)
 
 
+def test_powers_of_1_are_1_whatever_the_exponent() -> None:
+    sizes = np.array([1e300, 1e305, np.finfo(np.float64).max])
+    for exponents in (sizes, -sizes):
+        np.testing.assert_array_equal(scalars.pow(np.ones(3), exponents), 1)
+        np.testing.assert_array_equal(scalars.pow(-np.ones(3), exponents), 1)
+    assert scalars.pow(np.float64(1), sizes[1]) == 1
+
+
 def test_nextafter_steps_as_in_c() -> None:
     x, y = np.array(list(itertools.product(SPECIAL, repeat=2)), np.float32).T
     wanted = np.where(x == y, y, np.nextafter(x, y))
