@@ -1,7 +1,7 @@
 """Products of arrays and convolutions, under JAX's names.
 
 Knows the primitives and how operands are taken. `precision` says how exactly cuBLAS multiplies matrices of float32 on
-GPUs, where `functad.default_matmul_precision` does not say it for all; everything else, convolutions too, is exact.
+GPUs, whatever `functad.default_matmul_precision` says for all; everything else, convolutions too, is exact.
 
 Shapes:
     Leading axes of matrices are those of a stack; other axes are counted in the function's words.

@@ -97,4 +97,17 @@ def check_rows_in_memory_of_their_blocks() -> None:
         agree(fun, rows, w)
 
 
+def check_transposed_left_operands() -> None:
+    """A block has its own rows side by side, nearer to one another than all rows are."""
+
+    def transposed(rows: Any, scale: Any, weight: Any) -> Any:
+        numbers = (((0,), (0,)), ((), ()))
+        return lax.map(lambda x: lax.dot_general(jnp.exp(x) * scale, weight, numbers), rows)
+
+    given = floats(3, 5, 16), floats(16), floats(5, 8)
+    with changed({"UNROLLED_STEPS": 0, "LARGEST_SMALL_PRODUCT": 0, "LARGEST_HOISTED_PRODUCT": 0.0}):
+        assert loops_left(transposed, *given) == 0
+        agree(transposed, *given)
+
+
 CHECKS = checks_of(globals())

@@ -32,7 +32,7 @@ from functad.backends.cuda.products.row_loops import (
 from functad.backends.cuda.products.tiles import ProductTile, shared_elements, tile_of_rows
 from functad.backends.cuda.scalars.registry import HAS_ALIGNED_MEMORY
 from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
-from functad.lowering.nests.affine import Affine, Symbol, data
+from functad.lowering.nests.affine import Affine, Symbol, data, loop
 from functad.lowering.nests.nest import IndexLet, fresh
 from functad.lowering.nests.printing import Parameter, own_names_apart
 from functad.lowering.steps import GemmStep
@@ -300,7 +300,9 @@ class _RowLoopText:
             lines.append(f"{side} = {self.names[placed.storage][0]}[{first.text()}:]")
             storage = Storage(side, placed.nbytes, "arena" if rounded else "pointer", -1)
             buffers[side] = Buffer(storage, placed.shape, placed.dtype)
-        lda = step.lda if step.ta else strides["a"]
+        lda = self._from_term_to_term(item) if step.ta else strides["a"]
+        if step.ta and strides["a"] != 1:
+            raise NoRowsError
         of_rows = GemmStep(
             step.name, buffers["a"], buffers["b"], buffers["c"], step.ta, step.tb, self.side, step.n, step.k, lda,
             step.ldb, strides["c"], step.alpha, step.beta,
@@ -308,6 +310,13 @@ class _RowLoopText:
         kind = step.c.dtype.name
         text = emit_rows_of_product(of_rows, self.products[id(item)], f"tiles_{kind}", self.vocabulary)
         return "\n".join([*lines, text])
+
+    def _from_term_to_term(self, item: RowProduct) -> int:
+        """How far apart the terms of a transposed left operand lie."""
+        buffer, offset = item.a
+        term = loop("term", item.step.k)
+        _, here = self._place(buffer, offset + term * item.step.lda)
+        return sum(here.coefficient(s) for s in term.symbols()) or item.step.lda
 
 
 class _Packing:
