@@ -15,7 +15,7 @@ from functad import machine_model
 from functad.backends.cuda.kernels.emit import SHARED_TYPES, CudaEmitter, CudaKernel, set_in
 from functad.backends.cuda.kernels.mapping import LoopMapping, MappedLoop
 from functad.backends.cuda.kernels.vectors import WIDTH, in_fours
-from functad.backends.cuda.products.kernels import emit_rows_of_product, sizes_of
+from functad.backends.cuda.products.kernels import emit_rows_of_product, layouts_of, sizes_of
 from functad.backends.cuda.products.row_loops import (
     NoRowsError,
     RowAxes,
@@ -29,7 +29,7 @@ from functad.backends.cuda.products.row_loops import (
     each_of,
     on_memory,
 )
-from functad.backends.cuda.products.tiles import ProductTile, shared_elements, tile_of_rows
+from functad.backends.cuda.products.tiles import ProductTile, has_lines_for, shared_elements, tile_of_rows
 from functad.backends.cuda.scalars.registry import HAS_ALIGNED_MEMORY
 from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
 from functad.lowering.nests.affine import Affine, Symbol, data, loop
@@ -147,10 +147,11 @@ class _RowLoopText:
 
     def _place_slots(self) -> None:
         """Small ones lie in shared memory, as many as fit, and the others in memory of which each block has a part."""
-        tiles = [(t, p) for p in self.items if isinstance(p, RowProduct) for t in [self.products[id(p)]]]
         free = machine_model.CUDA_SHARED_BYTES
-        free -= max(shared_elements(tile) * p.step.c.dtype.itemsize for tile, p in tiles)
+        free -= sum(size * np.dtype(kind).itemsize for kind, size in self._tile_elements().items())
         free -= sum(self.threads * max(np.dtype(dtype).itemsize, 4) for dtype, _ in self._gathered())
+        if free < 0:
+            raise NoRowsError
         for slot in sorted(self.slots, key=lambda s: s.size * s.dtype.itemsize):
             nbytes = -(-slot.size * slot.dtype.itemsize // _ROUND) * _ROUND
             slot.is_shared = nbytes <= free
@@ -163,6 +164,15 @@ class _RowLoopText:
         for slot in self.slots:
             shape = (slot.size,) if slot.is_shared else (self.blocks, slot.size)
             slot.buffer = new_buffer(slot.name, shape, slot.dtype)
+
+    def _tile_elements(self) -> dict[str, int]:
+        """Of which dtypes there are products, and how many elements their tiles have at most."""
+        kinds: dict[str, int] = {}
+        for item in self.items:
+            if isinstance(item, RowProduct):
+                kind = item.step.c.dtype.name
+                kinds[kind] = max(kinds.get(kind, 0), shared_elements(self.products[id(item)]))
+        return kinds
 
     def _gathered(self) -> list[tuple[str, int]]:
         """Of which dtypes the threads of a block gather values, and how many at a time at most."""
@@ -227,12 +237,7 @@ class _RowLoopText:
         return CudaKernel("\n".join(lines) + "\n", tuple(given), mapping, self.threads)
 
     def _shared(self) -> Iterator[str]:
-        kinds: dict[str, int] = {}
-        for item in self.items:
-            if isinstance(item, RowProduct):
-                kind = item.step.c.dtype.name
-                kinds[kind] = max(kinds.get(kind, 0), shared_elements(self.products[id(item)]))
-        for kind, size in kinds.items():
+        for kind, size in self._tile_elements().items():
             yield f"tiles_{kind} = cuda.shared.array({size}, {kind}, {_ROUND})"
         for slot in self.slots:
             if slot.is_shared and slot.buffer:
@@ -296,6 +301,8 @@ class _RowLoopText:
             placed, here = self._place(buffer, offset)
             strides[side] = here.coefficient(self.row)
             first = Affine(here.constant, [(s, c) for s, c in here.terms if s is not self.row])
+            if self.row in first.symbols():  # rows do not lie equally far apart
+                raise NoRowsError
             rounded = not first.constant % WIDTH and not any(c % WIDTH for _, c in first.terms)
             lines.append(f"{side} = {self.names[placed.storage][0]}[{first.text()}:]")
             storage = Storage(side, placed.nbytes, "arena" if rounded else "pointer", -1)
@@ -307,8 +314,10 @@ class _RowLoopText:
             step.name, buffers["a"], buffers["b"], buffers["c"], step.ta, step.tb, self.side, step.n, step.k, lda,
             step.ldb, strides["c"], step.alpha, step.beta,
         )  # fmt: skip
-        kind = step.c.dtype.name
-        text = emit_rows_of_product(of_rows, self.products[id(item)], f"tiles_{kind}", self.vocabulary)
+        kind, tile = step.c.dtype.name, self.products[id(item)]
+        if not has_lines_for(tile, min(layout.width for layout in layouts_of(of_rows))):
+            raise NoRowsError  # the tile was chosen for operands of which more is loaded at a time
+        text = emit_rows_of_product(of_rows, tile, f"tiles_{kind}", self.vocabulary)
         return "\n".join([*lines, text])
 
     def _from_term_to_term(self, item: RowProduct) -> int:

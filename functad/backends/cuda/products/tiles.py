@@ -128,8 +128,13 @@ def _fits(sizes: ProductSizes, tile: ProductTile) -> bool:
     staged = (tile.height + tile.width) * tile.depth * sizes.itemsize / (4 * tile.threads)
     least = TERMS * tile.groups
     few = tile.depth == least or tile.depth > least and staged <= machine_model.CUDA_STAGED_WORDS
-    lines = max(tile.depth, tile.height, tile.width) <= sizes.width * tile.threads
-    return few and lines and shared_elements(tile) * sizes.itemsize <= machine_model.CUDA_SHARED_BYTES
+    fits = shared_elements(tile) * sizes.itemsize <= machine_model.CUDA_SHARED_BYTES
+    return few and fits and has_lines_for(tile, sizes.width)
+
+
+def has_lines_for(tile: ProductTile, width: int) -> bool:
+    """Whether a block's threads, which load so many elements at a time, load at least a line together."""
+    return max(tile.depth, tile.height, tile.width) <= width * tile.threads
 
 
 _FEW_THREADS = ((1, 2, 4, 2), (2, 2, 2, 2))  # of Numba's simulator, of which each is a thread of Python's
