@@ -110,4 +110,26 @@ def check_transposed_left_operands() -> None:
         agree(transposed, *given)
 
 
+def check_rows_that_do_not_lie_equally_far_apart_and_products_of_several_dtypes() -> None:
+    def split(rows: Any, w: Any) -> Any:
+        return lax.map(lambda x: jnp.tanh(x.transpose(1, 0, 2).reshape(8, 5) @ w), rows)
+
+    def shifted(rows: Any, w: Any) -> Any:
+        return lax.map(lambda x: jnp.tanh(x.reshape(4, 10)[:, 1:9].T @ w[:4]), rows)
+
+    def mixed(rows: Any, w: Any) -> Any:
+        wide = w.astype("float64")
+        return lax.map(lambda x: (jnp.tanh(x[0] @ w).astype("float64") @ wide.T).astype("float32"), rows)
+
+    options = {
+        "UNROLLED_STEPS": 0,
+        "LARGEST_SMALL_PRODUCT": 0,
+        "LARGEST_HOISTED_PRODUCT": 0.0,
+        "CUDA_KEPT_PRODUCT": 0.0,
+    }
+    with changed(options):
+        for fun in (split, shifted, mixed):
+            agree(fun, floats(3, 2, 4, 5), floats(5, 6))
+
+
 CHECKS = checks_of(globals())
