@@ -35,6 +35,7 @@ NOT_TUNED = {
     "backends/cpu/compile/elf.py": "numbers of a file format",
     "_CORE_BYTES": "a length in the description of a processor",
     "USABLE": "flags of NumPy's arrays",
+    "IN_ROWS": "flags of NumPy's arrays",
     "READ_ONLY": "flags of NumPy's arrays",
     "NOT_FINITE": "bits of a float",
     "backends/cpu/runtime/python_objects.py": "NumPy's table of functions",

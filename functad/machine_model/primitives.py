@@ -105,7 +105,8 @@ Compared."""
 
 LONG_POLYNOMIAL = 10
 """coefficients of a polynomial that is computed as two, of the even and the odd powers. Compared, float64: `erf`, of
-24, takes 0.85 of the time, `tanh` and `expm1`, of 11 and 10, 0.97 and 0.95; `atan` of float32, of 9, loses 0.4 ulp."""
+24, takes 0.85 of the time, `tanh` and `expm1`, of 11 and 10, 0.97 and 0.95; `atan` of float32, of 9, loses 0.4 ulp.
+Another number changes the last bits of random numbers."""
 
 RUNNING_BLOCK = 256
 """elements of a row through which goes at once what is carried along it, between loops of what comes before and after.

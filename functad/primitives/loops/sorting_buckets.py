@@ -32,7 +32,7 @@ def sorts_in_buckets(target: Any, rows: SortedRows, key: Key, dtype: np.dtype) -
 
 
 class BucketSort:
-    """The steps of one sort by keys of 32 bits, each of which may run again.
+    """The steps of one sort by keys of 32 bits; run again, each takes as long, of words that the first run has left.
 
     carried: the text of the number of 32 bits that goes along with the key at j.
     """

@@ -8,9 +8,9 @@ as Python. It must not know what a tape computes, nor how its frame is made.
 # mypy: ignore-errors
 from __future__ import annotations
 
+from functad import machine_model
 from functad.backends.cpu.runtime import layout as w
 from functad.backends.cpu.runtime.compiled import ARRAY_FLAGS, HEAD, USABLE
-from functad.machine_model import CACHE_LINE
 
 EXPORTS = ("call_directly",)
 # An array goes on with its rank, the address of its shape, its strides, its base and its dtype.
@@ -176,7 +176,8 @@ def new_aligned(pool, entry) -> int:
     memory = new_array(pool[w.NEW_ARRAY], pool[w.MEMORY_TYPE], dtype, 1, entry[w.RESULT_MEMORY], 0, 0, 0, 0)
     if memory == 0:
         return 0
-    start = (memory[HEAD] + CACHE_LINE - 1) // CACHE_LINE * CACHE_LINE
+    line = machine_model.CACHE_LINE
+    start = (memory[HEAD] + line - 1) // line * line
     array = new_result(pool, entry, start, IN_ROWS)
     if array == 0:
         call_word(pool[w.DECREF], memory)

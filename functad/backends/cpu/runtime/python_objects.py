@@ -14,9 +14,9 @@ import numpy as np
 from functad.array import ArrayImpl
 from functad.backends.cpu.runtime import layout as w
 from functad.system.freed_memory import AlignedMemory
+from functad.system.numpy_interface import c_functions
 
-_NUMPY_ABI = 0x02000000  # NPY_VERSION of NumPy 2
-_ABI_PLACE, _NEW_ARRAY_PLACE = 0, 94  # in NumPy's table of C functions: of its ABI, and PyArray_NewFromDescr
+_NEW_ARRAY = 94  # the place of PyArray_NewFromDescr in NumPy's table of C functions
 
 
 def layout_problem() -> str:
@@ -50,8 +50,8 @@ def tell_makers(words: Any) -> str:
         return "other threads may change an Array while it is looked at"
     if ctypes.sizeof(ctypes.c_void_p) != 8 or sys.byteorder != "little":
         return "words are not those of a 64-bit little-endian machine"
-    makers = _numpy_functions()
-    if makers is None:
+    functions = c_functions()
+    if functions is None:
         return "NumPy has another table of C functions than expected"
     places = _places_of_slots()
     if None in places:
@@ -63,7 +63,7 @@ def tell_makers(words: Any) -> str:
         (w.NEW_INSTANCE, api.PyType_GenericAlloc),
     ):
         words[place] = ctypes.cast(function, ctypes.c_void_p).value
-    words[w.NEW_ARRAY] = makers
+    words[w.NEW_ARRAY] = functions[_NEW_ARRAY]
     words[w.NONE], words[w.FLOAT_TYPE], words[w.IMPL_TYPE] = id(None), id(float), id(ArrayImpl)
     words[w.MEMORY_TYPE], words[w.MEMORY_DTYPE] = id(AlignedMemory), id(np.dtype(np.uint8))
     words[w.IMPL_VALUE], words[w.IMPL_AVAL], words[w.IMPL_WEAK] = places
@@ -73,20 +73,6 @@ def tell_makers(words: Any) -> str:
 
 
 _NUMBER = 1234.5
-
-
-def _numpy_functions() -> int | None:
-    """The address of `PyArray_NewFromDescr`; None where NumPy's interface is another one."""
-    module = getattr(getattr(np, "_core", None), "_multiarray_umath", None)
-    capsule = getattr(module, "_ARRAY_API", None)
-    if capsule is None:
-        return None
-    pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-        ("PyCapsule_GetPointer", ctypes.pythonapi)
-    )
-    table = ctypes.cast(pointer(capsule, None), ctypes.POINTER(ctypes.c_void_p))
-    abi = ctypes.PYFUNCTYPE(ctypes.c_uint)(table[_ABI_PLACE])()
-    return table[_NEW_ARRAY_PLACE] if abi == _NUMPY_ABI else None
 
 
 def _places_of_slots() -> list[int | None]:
