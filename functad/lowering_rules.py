@@ -77,6 +77,7 @@ class Indexed(Record):
     sliced: Callable[..., OfSlices] | None = None
 
     def of_slices(self, eqn: Any) -> OfSlices:
+        """What `sliced` says; None where nothing is said."""
         return self.sliced(eqn.invars[0].aval, **eqn.params) if self.sliced is not None else None
 
     def element(self, context: Any, index: Sequence[Any], eqn: Any, result: int) -> str:
@@ -105,6 +106,7 @@ class Reduction(Record):
         return tuple(eqn.params["axes"])
 
     def of_slices(self, eqn: Any) -> OfSlices:
+        """The same over the axes that slices have, unless the first one is gathered."""
         axes = self.axes(eqn)
         return None if 0 in axes else ({**eqn.params, "axes": tuple(d - 1 for d in axes)}, [True])
 

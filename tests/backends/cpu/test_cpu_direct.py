@@ -283,13 +283,15 @@ def test_without_memory_for_a_result_the_long_way_judges(size, failing):
     own = int(pool[w.NEW_ARRAY])
     pool[w.NEW_ARRAY] = ctypes.cast(failing_maker, ctypes.c_void_p).value
     try:
-        assert call(x) is None and len(asked) == failing + 1
+        for _ in range(100):
+            del asked[:]
+            assert call(x) is None and len(asked) == failing + 1
         equal(f(x)[1], jnp.full(size, 2.0, "float32"))
     finally:
         pool[w.NEW_ARRAY] = own
-    del asked[:]
     after = [sys.getrefcount(y) for y in watched]
-    assert after == before
+    changes = [n - m for n, m in zip(after, before)]
+    assert changes[0] == 0 and max(map(abs, changes)) < 50, changes  # others lose dtypes of their own meanwhile
     equal(call(x)[0], jnp.full(size, 2.0, "float32"))
 
 
