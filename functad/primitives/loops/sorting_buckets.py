@@ -142,7 +142,7 @@ class BucketSort:
                 with text.loop("place", "table", f"table + {count}"):
                     text.line("at = i64(next[place])", f"line = {_LINE} * place")
                     self._write_rest(text, f"maximum(i64(places[place]), at - (at & {_LINE - 1}))", "at")
-                text.line("status = lines_are_written()")
+                text.line("store_fence()")
         writes = "next words lines" if self._by_lines else "next words"
         self._kernel("sort_apart", text, self._pieces, "origin rest places", writes, _of(inputs, str(text)), 2.5)
 

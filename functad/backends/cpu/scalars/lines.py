@@ -14,12 +14,11 @@ from functad import machine_model
 
 
 def write_line(target: Any, to: int, source: Any, at: int) -> int:
-    """Copy as many elements as a cache line has. `lines_are_written` must come before others read them. Returns 0."""
+    """Copy as many elements as a cache line has. `store_fence` must come before others read them. Returns 0."""
     for k in range(machine_model.CACHE_LINE // np.asarray(source[at]).itemsize):
         target[to + k] = source[at + k]
     return 0
 
 
-def lines_are_written() -> int:
-    """Wait until what `write_line` has copied is in memory. Returns 0."""
-    return 0
+def store_fence() -> None:
+    """Everything that was written past the caches is in memory when what follows is."""

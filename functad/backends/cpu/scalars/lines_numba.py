@@ -9,7 +9,8 @@ from numba.core import types
 from numba.core.typing.templates import signature
 
 from functad import machine_model
-from functad.backends.cpu.scalars.lines import lines_are_written, write_line
+from functad.backends.cpu.compile.processor import is_x86
+from functad.backends.cpu.scalars.lines import store_fence, write_line
 from functad.backends.cpu.scalars.registry_numba import declare_function, implement
 
 _WORD = ir.IntType(64)
@@ -23,7 +24,7 @@ def _copy_signature(arguments: tuple[types.Type, ...]) -> Any:
 
 
 declare_function(write_line, _copy_signature)
-declare_function(lines_are_written, lambda arguments: None if arguments else signature(types.int64))
+declare_function(store_fence, lambda arguments: None if arguments else signature(types.none))
 
 
 @implement(write_line, types.Any, types.Integer, types.Any, types.Integer)
@@ -43,7 +44,13 @@ def _write(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Val
     return _WORD(0)
 
 
-@implement(lines_are_written)
+@implement(store_fence)
 def _wait(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
-    builder.fence("seq_cst")
-    return _WORD(0)
+    """All processors but x86 order what is written past the caches with a plain fence."""
+    if is_x86():
+        name, module = "llvm.x86.sse.sfence", builder.module
+        fence = module.globals.get(name) or ir.Function(module, ir.FunctionType(ir.VoidType(), []), name)
+        builder.call(fence, [])
+    else:
+        builder.fence("seq_cst")
+    return context.get_dummy_value()

@@ -34,10 +34,6 @@ def _stream(side: int) -> Callable[..., Any]:
     return stream
 
 
-def store_fence() -> None:
-    """Everything that was streamed is in memory when what follows is."""
-
-
 transposed_2, transposed_4, transposed_8, transposed_16 = map(_transposed, (2, 4, 8, 16))
 SIDES = {2: transposed_2, 4: transposed_4, 8: transposed_8, 16: transposed_16}
 stream_8, stream_16 = map(_stream, (8, 16))

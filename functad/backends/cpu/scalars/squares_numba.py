@@ -14,9 +14,8 @@ from numba.core.typing.templates import signature
 
 from functad import machine_model
 from functad.backends.cpu.compile.frontend import PackedPointer
-from functad.backends.cpu.compile.processor import is_x86
 from functad.backends.cpu.scalars.registry_numba import declare_function, implement
-from functad.backends.cpu.scalars.squares import SIDES, STREAMS, store_fence
+from functad.backends.cpu.scalars.squares import SIDES, STREAMS
 
 _WORD = ir.IntType(32)
 _POINTERS = (types.CPointer, PackedPointer)
@@ -121,19 +120,6 @@ def _ask_for(builder: ir.IRBuilder, place: ir.Value) -> None:
     builder.call(fetch, [builder.bitcast(place, byte), for_writing, close, of_data])
 
 
-@implement(store_fence)
-def _store_fence(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
-    """All processors but x86 order what is streamed with a plain fence."""
-    if is_x86():
-        name, module = "llvm.x86.sse.sfence", builder.module
-        fence = module.globals.get(name) or ir.Function(module, ir.FunctionType(ir.VoidType(), []), name)
-        builder.call(fence, [])
-    else:
-        builder.fence("seq_cst")
-    return context.get_dummy_value()
-
-
-declare_function(store_fence, lambda arguments: None if arguments else signature(types.none))
 for _side, _function in SIDES.items():
     _register(_function, _side)
 for _side, _function in STREAMS.items():
