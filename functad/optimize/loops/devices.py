@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from functad import machine_model
 from functad.ir import Eqn
 from functad.optimize.products import operations
+from functad.primitives.contraction import dot_general_p
 
 _in_map: ContextVar[bool | None] = ContextVar("in_map", default=None)  # None where a CPU is optimised for
 
@@ -29,9 +30,9 @@ def for_device(in_map: bool = False) -> Iterator[None]:
         _in_map.reset(token)
 
 
-def within(eqn: Eqn) -> AbstractContextManager[None]:
-    """Optimise the body of a scan."""
-    return nullcontext() if _in_map.get() is None else for_device(eqn.params["num_carry"] == 0)
+def within(eqn: Eqn, is_strip: bool) -> AbstractContextManager[None]:
+    """Optimise the body of a scan; is_strip: whether all that it carries is taken out of it."""
+    return nullcontext() if _in_map.get() is None else for_device(is_strip or eqn.params["num_carry"] == 0)
 
 
 def is_in_map() -> bool | None:
@@ -49,6 +50,6 @@ def is_large(product: Eqn) -> bool:
     return operations(product) >= machine_model.CUDA_KEPT_PRODUCT
 
 
-def stays_in_loop(product: Eqn) -> bool:
-    """Whether a product is computed step by step, as it is a part of such a kernel."""
-    return bool(_in_map.get()) and is_large(product)
+def stays_in_loop(eqn: Eqn) -> bool:
+    """Whether an equation is a product that is computed step by step, as it is a part of such a kernel."""
+    return bool(_in_map.get()) and eqn.primitive is dot_general_p and is_large(eqn)

@@ -132,14 +132,7 @@ class Scan(LoopBody):
     def for_all_steps(self, program: Program) -> AllSteps | None:
         """What a Program of the body's constants and slices gives in all steps, if that needs no array constants."""
         dims = (*[None] * len(self.consts), *[0] * len(self.xs))
-        mapped = batch_program(program, self.length, dims)
-
-        def run(*args: Any) -> list[Any]:
-            outs = zip(eval_program(mapped.program, args), mapped.out_dims)
-            return [o if d is None else move_axis(o, d, 0) for o, d in outs]
-
-        operands = [a for a, _ in (*self.consts, *self.xs)]
-        return None if mapped.program.consts else AllSteps(run, operands, [d is not None for d in mapped.out_dims])
+        return all_steps(program, self.length, dims, [a for a, _ in (*self.consts, *self.xs)])
 
 
 class AllSteps(NamedTuple):
@@ -148,6 +141,20 @@ class AllSteps(NamedTuple):
     run: Callable[..., list[Any]]
     operands: list[Atom]
     stacked: list[bool]
+
+
+def all_steps(program: Program, length: int, dims: Sequence[int | None], operands: Sequence[Atom]) -> AllSteps | None:
+    """What a Program gives in all steps, of operands that are stacks, or the same in all; None if it needs constants.
+
+    dims: 0 for a stack, else None.
+    """
+    mapped = batch_program(program, length, tuple(dims))
+
+    def run(*args: Any) -> list[Any]:
+        outs = zip(eval_program(mapped.program, args), mapped.out_dims)
+        return [o if d is None else move_axis(o, d, 0) for o, d in outs]
+
+    return None if mapped.program.consts else AllSteps(run, list(operands), [d is not None for d in mapped.out_dims])
 
 
 @dataclass

@@ -19,6 +19,7 @@ from functad.optimize.loops import moves
 from functad.optimize.loops.devices import is_in_map, within
 from functad.optimize.loops.layout import computed_before
 from functad.optimize.loops.parts import Simplify, take_apart
+from functad.optimize.loops.strips import in_strips, sink_all_sums, steps_of_strip
 from functad.optimize.loops.unrolling import is_short, unrolled
 
 
@@ -70,13 +71,20 @@ def _optimized_while(eqn: Eqn, view: View, simplify: Simplify) -> Eqn:
 
 def _optimize_scan(eqn: Eqn, view: View, simplify: Simplify) -> None:
     """Emit the loop after all moves that fit it, and what they compute before and after it."""
-    with within(eqn):
+    strip = steps_of_strip(eqn, partial(_simplified, simplify=simplify))
+    if 0 < strip < eqn.params["length"]:
+        for each in in_strips(eqn, strip):
+            _optimize_scan(each, view, simplify) if each.primitive is scan_p else view.emit(each)
+        return
+    with within(eqn, bool(strip)):
         eqn = eqn.replace(params={**eqn.params, "jaxpr": _simplified(eqn.params["jaxpr"], simplify)})
     if is_short(eqn):  # its few products are as fast one by one, where the arrays lie
         view.replace(eqn.outvars, view.compute(partial(unrolled, eqn), eqn.invars, eqn))
         return
     scan = take_apart(eqn, view)
     scan.simplify = simplify
+    if strip:
+        sink_all_sums(scan)
     for move in moves.MOVES:
         if move.fits(scan):
             move.apply(scan)

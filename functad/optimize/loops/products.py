@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial, reduce
 from typing import Any
 
@@ -181,50 +181,82 @@ def sink_sums(scan: Scan) -> None:
     `total += transpose(dot_general(a, b))` becomes the product of the stacked a and b, summed over the steps, too:
     the gradient of a weight. Sums over axes of something that is stacked anyway (of a bias) are treated alike.
     """
+    sums = [s for s in sums_of(scan, machine_model.LARGEST_HOISTED_PRODUCT) if not stays_in_loop(s.source)]
+    stacks = stacks_of(scan)
+    for primitive, most in (dot_general_p, machine_model.MOST_EXTRA_BYTES), (reduce_sum_p, 0):
+        for one in sums:
+            if one.source.primitive is primitive and extra_bytes(scan, one.source.invars, stacks) <= most:
+                finish_sum(scan, one, stacks)
+
+
+class SumOverSteps(NamedTuple):
+    """A carry to which each step only adds a product or a sum, behind moves of it: the equations, the sum last."""
+
+    carry: Carry
+    eqns: list[Eqn]
+
+    @property
+    def source(self) -> Eqn:
+        return self.eqns[0]
+
+
+def sums_of(scan: Scan, largest: float) -> list[SumOverSteps]:
+    """The carries that only add up products, of so many operations at most, or sums."""
     defined, uses = definitions(scan.body()), scan.uses()
     sums = []
     for carry in scan.carries:
-        total = defined.get(carry.given)
-        if total is None or total.primitive not in (add_any_p, add_p) or uses[carry.read] != 1:
-            continue
-        if uses[total.outvars[0]] == 1 and carry.read in total.invars:
+        total = addition(carry, defined, uses)
+        if total is not None:
             (term,) = (a for a in total.invars if a is not carry.read)
-            chain = _linear_chain(term, defined, uses)
-            sums += [(carry, [*chain, total])] if chain else []
-    stacks: dict[Atom, Atom] = {a: v for a, v in scan.ys if isinstance(a, Var)}  # the values in all steps
-    stacks |= {v: a for a, v in scan.xs}
-    for primitive, most, compute in (
-        (dot_general_p, machine_model.MOST_EXTRA_BYTES, _joint_product), (reduce_sum_p, 0, _joint_sum),
-    ):  # fmt: skip
-        for carry, eqns in sums:
-            if eqns[0].primitive is primitive and _extra_bytes(scan, eqns[0], stacks) <= most:
-                _finish_sum(scan, carry, eqns, compute, [_stacked(scan, a, stacks) for a in eqns[0].invars])
+            chain = linear_chain(term, defined, uses, largest)
+            sums += [SumOverSteps(carry, [*chain, total])] if chain else []
+    return sums
 
 
-def _linear_chain(term: Atom, defined: Mapping[Atom, Eqn], uses: Counter[Atom]) -> list[Eqn]:
-    """The small product or the sum that a term comes from, and the moves after it, each used only here; or nothing."""
+def addition(carry: Carry, defined: Mapping[Atom, Eqn], uses: Counter[Atom]) -> Eqn | None:
+    """The sum that is all that becomes of a carry."""
+    total = defined.get(carry.given)
+    if total is None or total.primitive not in (add_any_p, add_p):
+        return None
+    alone = uses[carry.read] == uses[total.outvars[0]] == 1 and carry.read in total.invars
+    return total if alone else None
+
+
+def linear_chain(term: Atom, defined: Mapping[Atom, Eqn], uses: Counter[Atom], largest: float) -> list[Eqn]:
+    """The product or the sum that a term comes from, and the moves after it, each used only here; or nothing."""
     chain: list[Eqn] = []
     while uses[term] == 1 and (eqn := defined.get(term)) is not None:
         chain.insert(0, eqn)
-        if eqn.primitive is reduce_sum_p or eqn.primitive is dot_general_p and _is_small(eqn):
+        if eqn.primitive is reduce_sum_p or eqn.primitive is dot_general_p and operations(eqn) <= largest:
             return chain
-        dtype = eqn.outvars[0].aval.dtype
-        is_linear = len(eqn.invars) == 1 and not isinstance(eqn.primitive.transpose, Absent)  # so it has that rule
-        if not is_linear or kind_of(dtype) != "f" or not np.can_cast(dtype, eqn.invars[0].aval.dtype):
-            break  # a sum over all steps has more digits than the dtype before a conversion may hold
+        if not is_move(eqn):
+            break
         term = eqn.invars[0]
     return []
 
 
-def _extra_bytes(scan: Scan, eqn: Eqn, stacks: dict[Atom, Atom]) -> float:
-    """The bytes that stacking the operands for all steps adds; none for what is stacked, or read, already."""
-    consts = {v for _, v in scan.consts}
-    if any(isinstance(a, Literal) or a in consts for a in eqn.invars):
+def is_move(eqn: Eqn) -> bool:
+    """Whether an equation is linear in its one operand, and loses no digits: those of a sum over all steps count."""
+    dtype = eqn.outvars[0].aval.dtype
+    is_linear = len(eqn.invars) == 1 and not isinstance(eqn.primitive.transpose, Absent)  # so it has that rule
+    return is_linear and kind_of(dtype) == "f" and np.can_cast(dtype, eqn.invars[0].aval.dtype)
+
+
+def stacks_of(scan: Scan) -> dict[Atom, Atom]:
+    """The values in all steps of what a loop stacks, or reads slice by slice."""
+    stacks: dict[Atom, Atom] = {a: v for a, v in scan.ys if isinstance(a, Var)}
+    return stacks | {v: a for a, v in scan.xs}
+
+
+def extra_bytes(scan: Scan, atoms: Iterable[Atom], stacks: Mapping[Atom, Atom]) -> float:
+    """The bytes that stacking atoms for all steps adds; none for what is stacked, or read, already."""
+    atoms, consts = list(atoms), {v for _, v in scan.consts}
+    if any(isinstance(a, Literal) or a in consts for a in atoms):
         return math.inf  # it is the same in all steps
-    return sum(_bytes(scan, a.aval) for a in eqn.invars if a not in stacks)
+    return sum(_bytes(scan, a.aval) for a in atoms if a not in stacks)
 
 
-def _stacked(scan: Scan, atom: Atom, stacks: dict[Atom, Atom]) -> Atom:
+def stacked(scan: Scan, atom: Atom, stacks: dict[Atom, Atom]) -> Atom:
     """The values of an atom of the body in all steps."""
     if atom not in stacks:
         stack = Var(Aval((scan.length, *atom.aval.shape), atom.aval.dtype))
@@ -233,11 +265,10 @@ def _stacked(scan: Scan, atom: Atom, stacks: dict[Atom, Atom]) -> Atom:
     return stacks[atom]
 
 
-def _finish_sum(
-    scan: Scan, carry: Carry, eqns: Sequence[Eqn], compute: Callable[..., Any], operands: Sequence[Atom]
-) -> None:
+def finish_sum(scan: Scan, one: SumOverSteps, stacks: dict[Atom, Atom]) -> None:
     """Take a sum out of the loop: compute it afterwards from stacked values, and add what the carry started from."""
-    source, *moves, total = eqns
+    source, *moves, total = one.eqns
+    compute = _joint_product if source.primitive is dot_general_p else _joint_sum
 
     def run(start: Any, *args: Any) -> list[Any]:
         value = compute(source, *args)
@@ -245,9 +276,10 @@ def _finish_sum(
             value = bind(eqn.primitive, value, **eqn.params)
         return [bind(total.primitive, start, value)]
 
-    scan.after.append((run, [carry.init, *operands], [carry.result]))
-    scan.carries.remove(carry)
-    scan.eqns = [e for e in scan.eqns if e not in eqns]
+    operands = [stacked(scan, a, stacks) for a in source.invars]
+    scan.after.append((run, [one.carry.init, *operands], [one.carry.result]))
+    scan.carries.remove(one.carry)
+    scan.eqns = [e for e in scan.eqns if e not in one.eqns]
 
 
 def _joint_product(eqn: Eqn, a: Any, b: Any) -> Any:

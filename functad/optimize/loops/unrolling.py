@@ -24,16 +24,17 @@ def is_short(eqn: Eqn) -> bool:
         return False
     if length <= 1 or eqn.params["unroll"] >= length:
         return True
-    if is_map_of_device(eqn) and _has_large_product(eqn.params["jaxpr"]):
+    if is_map_of_device(eqn) and has_large_product(eqn.params["jaxpr"]):
         return False
     equations = length * _size(eqn.params["jaxpr"])
     return length <= machine_model.UNROLLED_STEPS and equations <= machine_model.UNROLLED_EQUATIONS
 
 
-def _has_large_product(program: Program) -> bool:
+def has_large_product(program: Program) -> bool:
+    """Whether a product of a Program, or of a loop within, is worth a loop in a kernel of rows."""
     products = [e for e in program.eqns if e.primitive is dot_general_p]
     return any(is_large(e) for e in products) or any(
-        _has_large_product(p) for e in program.eqns for p in subprograms(e.params)
+        has_large_product(p) for e in program.eqns for p in subprograms(e.params)
     )
 
 

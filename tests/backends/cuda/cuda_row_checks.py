@@ -28,8 +28,13 @@ def floats(*shape: int, dtype: Any = np.float32) -> np.ndarray:
 
 def loops_left(fun: Callable[..., Any], *args: Any) -> int:
     """How many loops of launches a function has on CUDA."""
+    return len(strips_of(fun, *args))
+
+
+def strips_of(fun: Callable[..., Any], *args: Any) -> list[int]:
+    """The lengths of loops of launches."""
     made = functad.jit(fun, backend="cuda").lower(*args)._lowered.generated
-    return sum(isinstance(i, ControlPlan) for i in made.instructions)
+    return [i.step.length for i in made.instructions if isinstance(i, ControlPlan)]
 
 
 def check_attention_in_blocks() -> None:
@@ -56,6 +61,54 @@ def check_attention_in_blocks() -> None:
 
             assert loops_left(attend, *given) == 0, options
             agree(attend, *given)
+
+
+def check_gradients_of_attention_in_blocks() -> None:
+    """Strips of some steps, and of all; masks; heads that share keys, whose steps are launched one by one."""
+    alike, wide = (
+        [floats(1, n, 2, 4) for n in (32, 10, 10)],
+        [floats(1, n, 2, 4, dtype=np.float64) for n in (32, 10, 10)],
+    )
+    few = [floats(2, 16, 4, 2), floats(2, 10, 2, 2), floats(2, 10, 2, 2)]  # heads that share keys
+    hidden = floats(1, 2, 32, 10)
+    hidden[0, 0, 4], hidden[0, 1, :, 3] = -np.inf, -np.inf
+    cases: list[tuple[list[np.ndarray], dict[str, Any], int, int]] = [
+        (alike, {}, 5000, 2),
+        (alike, {"is_causal": True}, 1 << 20, 0),
+        (wide, {"bias": hidden}, 1 << 20, 0),
+        (few, {}, 1 << 20, 2),
+    ]
+    with patch.multiple(attention, _LOGITS_BYTES=0, _QUERIES=8, _KEYS=5), changed({"CUDA_KEPT_PRODUCT": 0.0}):
+        for given, options, most, strips in cases:
+            weights = floats(*given[0].shape, dtype=given[0].dtype)
+
+            def attended(*given: Any, options: Any = options, weights: Any = weights) -> Any:
+                return (nn.dot_product_attention(*given, **options) * weights).sum()
+
+            with changed({"CUDA_STRIP_BYTES": most, "UNROLLED_STEPS": 0}):
+                gradient = functad.grad(attended, (0, 1, 2))
+                left = strips_of(gradient, *given)
+                assert left == ([strips] if strips else []), (options, left)
+                agree(gradient, *given)
+
+
+def check_weights_of_rows() -> None:
+    """The gradients of what all steps read are products of what their rows leave, and sums, where steps add them up."""
+
+    def summed(rows: Any, w: Any, b: Any, v: Any, scale: Any) -> Any:
+        return lax.map(lambda x: jnp.tanh(jnp.tanh(x @ w + b) @ v) * scale, rows).sum()
+
+    given = floats(9, 8, 5), floats(5, 6), floats(6), floats(6, 5), floats(5)
+    numbers = {"CUDA_KEPT_PRODUCT": 0.0, "UNROLLED_STEPS": 0, "LARGEST_SMALL_PRODUCT": 0, "LARGEST_HOISTED_PRODUCT": 0}
+    for most, left in ((1 << 20, []), (3 * 8 * 22 * 4, [3])):
+        with changed({**numbers, "CUDA_STRIP_BYTES": most}):
+
+            def gradient(*given: Any) -> Any:
+                return functad.grad(summed, (0, 1, 2, 3, 4))(*given)
+
+            found = strips_of(gradient, *given)
+            assert found == left, found
+            agree(gradient, *given)
 
 
 def layers(rows: Any, w: Any, b: Any) -> Any:

@@ -251,7 +251,8 @@ class _RowLoopText:
         lines: list[str] = []
         for item in items:
             if isinstance(item, RowRepeat):
-                lines.append(f"for {item.step.name} in range({item.step.extent}):")
+                steps = f"{item.step.extent - 1}, -1, -1" if item.descends else f"{item.step.extent}"
+                lines.append(f"for {item.step.name} in range({steps}):")
                 lines += self._lines(item.items, 1)
             else:
                 text = self._nest(item) if isinstance(item, RowNest) else self._product(item)

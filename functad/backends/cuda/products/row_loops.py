@@ -10,7 +10,8 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import accumulate, combinations
+from operator import mul
 from typing import TypeVar
 
 from functad import machine_model
@@ -23,7 +24,7 @@ from functad.lowering.nests.affine import Affine, Symbol, delinear, linear, loop
 from functad.lowering.nests.cost import work_of
 from functad.lowering.nests.nest import Load, Nest, Store
 from functad.lowering.nests.reductions import at_point, store_at
-from functad.lowering.steps import GemmStep, LoopStep, NestStep, Step, UnlessSameStep, inner_steps
+from functad.lowering.steps import ControlStep, GemmStep, LoopStep, NestStep, Step, UnlessSameStep, inner_steps
 from functad.records import NamedTuple
 
 LoadOrStore = TypeVar("LoadOrStore", Load, Store)
@@ -80,10 +81,11 @@ class RowProduct:
 
 @dataclass(eq=False)
 class RowRepeat:
-    """Steps of a loop, which a block of threads runs one after another."""
+    """Steps of a loop, which a block of threads runs one after another; descends: from the last to the first."""
 
     step: Symbol
     items: list[RowItem]
+    descends: bool = False
 
 
 RowItem = RowNest | RowProduct | RowRepeat
@@ -152,6 +154,7 @@ class _Finding:
         if rows < 2:
             raise NoRowsError
         self.memory = _Pointers()
+        self.own: set[Storage] = set()  # memory that a block has for itself
         self.known: dict[Storage, RowPlaces | None] = {}  # how rows lie in the memory written so far
         # Nests may be cut otherwise which read nothing of rows, or only what such nests have left.
         self.choices: list[int] = []  # which of the ways to cut them is tried for each such nest
@@ -159,23 +162,25 @@ class _Finding:
         self.nests = self.tries = 0
         self.wrong: set[int] = set()  # which choices did not fit to the nest looked at
         self.blamed: set[int] = set()  # and to earlier ones
-        here = touched_by([loop_step])
+        here, self.own_pointers = touched_by([loop_step]), {*_set_in([loop_step])}
         self.private = {s for s, count in here.items() if s.kind == "arena" and touched.get(s) == count}
-        if any(touched.get(s) != count for s, count in here.items() if s.kind == "pointer"):
+        if any(touched.get(s) != here[s] for s in self.own_pointers):
             raise NoRowsError  # what is behind the loop goes on from there
 
     def found(self) -> RowLoop:
-        self.memory.enter(self.loop, self.axes.step)
+        self.memory.enter(self.loop, _position(self.loop, self.axes.step))
         resolved = _without_copies([*self._resolved(self.loop.body)], self.private)
         written = {b.storage for item in each_of(resolved) for b, _, is_written in accesses_of(item) if is_written}
-        own = {s for s in written if s in self.private and s not in _read_first(resolved)}
+        self.own = own = {s for s in written if s in self.private and s not in _read_first(resolved)}
         items = self._cut_all(resolved, written)
         while items is None:
             self._choose_anew()
             items = self._cut_all(resolved, written)
         for storage in written - own:
             self._check_shared(storage, items)
-        if any(s.kind not in PLAIN_MEMORY for item in each_of(items) for s in storages_of(item)):
+        kinds = {*PLAIN_MEMORY, "pointer"}  # those of loops around stay where they are
+        used = {s for item in each_of(items) for s in storages_of(item)}
+        if any(s.kind not in kinds or s in self.own_pointers for s in used):
             raise NoRowsError
         places = {s: self.known[s] for s in own}
         return RowLoop(self.loop, self.axes, items, places, written - own)
@@ -191,9 +196,9 @@ class _Finding:
                 yield self._product(step)
             elif isinstance(step, LoopStep) and step.length:
                 index = loop(f"step_{step.name}", step.length)
-                before = self.memory.enter(step, index)
+                before = self.memory.enter(step, _position(step, index))
                 (symbol, *_) = [s for s, _ in index.terms] or [Symbol(f"step_{step.name}", 0, 0)]
-                yield RowRepeat(symbol, [*self._resolved(step.body)])
+                yield RowRepeat(symbol, [*self._resolved(step.body)], _descends(step))
                 self.memory.leave(step, before)
                 yield from self._resolved(step.after)
             elif isinstance(step, UnlessSameStep):
@@ -254,7 +259,7 @@ class _Finding:
             cut: RowItem | None
             if isinstance(item, RowRepeat):
                 inner = self._cut_all(item.items, written)
-                cut = None if inner is None else RowRepeat(item.step, inner)
+                cut = None if inner is None else replace(item, items=inner)
             else:
                 cut = self._cut_one(item, written)
             if cut is None:
@@ -301,7 +306,7 @@ class _Finding:
         for run in runs if matrices > 1 else ():
             each, rest = divmod(extents[run], matrices * rows)
             if each and not rest:
-                yield {run: (matrix * rows + row, each)}
+                yield from ({run: (place, each)} for place in self._places_of_rows())
             for of_rows in runs if extents[run] == matrices else ():
                 each, rest = divmod(extents[of_rows], rows)
                 if each and not rest and set(run).isdisjoint(of_rows):
@@ -310,6 +315,12 @@ class _Finding:
             each, rest = divmod(extents[run], rows)
             if each and not rest:
                 yield {run: (row, each)}
+
+    def _places_of_rows(self) -> Iterator[Affine]:
+        """The number of a row among all, with rows within the axes of matrices, between them, and around them."""
+        _, matrix, row, _, _, rows = self.axes
+        for inner in accumulate([1, *(s.extent for s in reversed(self.axes.of_matrix))], mul):
+            yield matrix // inner * (rows * inner) + row * inner + matrix % inner
 
     def _takes(self, item: RowNest | RowProduct, written: set[Storage]) -> dict[Storage, RowPlaces | None] | None:
         """How rows lie in memory that an item is the first to write to; None if it goes beyond its own row."""
@@ -329,7 +340,7 @@ class _Finding:
                     return None
                 continue
             places = self._places(offset) if has_rows else None
-            if not is_written or has_rows and places is None:
+            if not is_written or places is None and (has_rows or storage not in self.own):
                 return None
             found[storage] = places
         return found
@@ -357,6 +368,26 @@ class _Finding:
         (stride,) = strides
         if axes.steps > 1 and (stride <= 0 or any((offset // stride) % axes.steps != axes.step for offset in found)):
             raise NoRowsError
+
+
+def _set_in(steps: Sequence[Step]) -> Iterator[Storage]:
+    """The pointers that loops among steps set and move."""
+    for step in steps:
+        if isinstance(step, LoopStep):
+            yield from (move.target.memory for move in (*step.starts, *step.moves))
+        if isinstance(step, ControlStep):
+            for part in step.parts:
+                yield from _set_in(part)
+
+
+def _descends(step: LoopStep) -> bool:
+    """Whether a loop goes through memory from the end on."""
+    return any(move.offset < 0 for move in step.moves)
+
+
+def _position(step: LoopStep, index: Affine) -> Affine:
+    """Which step of a loop it is, if `index` counts the places in memory that its steps go through."""
+    return (step.length or 1) - 1 - index if _descends(step) else index
 
 
 class _Pointers:
@@ -480,7 +511,7 @@ def _without_copies(items: Sequence[RowItem], private: set[Storage]) -> list[Row
 
 def _mapped(items: Sequence[RowItem], change: Callable[[RowItem], RowItem | None]) -> list[RowItem]:
     """The items, those in loops, too, after a change; None leaves one out."""
-    inside = [RowRepeat(i.step, _mapped(i.items, change)) if isinstance(i, RowRepeat) else change(i) for i in items]
+    inside = [replace(i, items=_mapped(i.items, change)) if isinstance(i, RowRepeat) else change(i) for i in items]
     return [item for item in inside if item is not None]
 
 

@@ -1,0 +1,141 @@
+"""Loops that only add up products, on a GPU: strips of steps, of each a loop without carries, and then the products.
+
+Knows `scan` equations by their parts; nothing of kernels. The cotangents of what all steps read are such sums. A loop
+without carries may be one kernel of rows (`devices.py`), and sums over rows are products of what it has stacked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from functad import machine_model
+from functad.control import scan_p
+from functad.editing.rewriting import spliced
+from functad.ir import UNKNOWN, Atom, Aval, Eqn, Program, Var, definitions
+from functad.optimize.loops.devices import for_device, is_in_map
+from functad.optimize.loops.parts import Scan, Simplify, all_steps, take_apart
+from functad.optimize.loops.products import (
+    addition,
+    extra_bytes,
+    finish_sum,
+    is_move,
+    linear_chain,
+    stacked,
+    stacks_of,
+    sums_of,
+)
+from functad.optimize.loops.unrolling import has_large_product
+from functad.primitives.common import reshape
+from functad.primitives.contraction import dot_general_p
+from functad.tracing import bind
+
+
+def steps_of_strip(eqn: Eqn, simplify: Simplify) -> int:
+    """How many steps of a scan had better be one loop without carries, as its products are computed behind it; or 0.
+
+    As many as a number that divides those of the scan, and as what they stack leaves memory for.
+    """
+    length, count = eqn.params["length"], eqn.params["num_carry"]
+    if is_in_map() is not False or length == UNKNOWN or count == 0 or not _adds_up(eqn):
+        return 0
+    body = simplified_as_map(eqn, simplify)
+    if not has_large_product(body):
+        return 0
+    scan = take_apart(eqn.replace(params={**eqn.params, "jaxpr": body}))
+    move_products_behind_loops(scan)
+    sums, stacks = sums_of(scan, math.inf), stacks_of(scan)
+    if len(sums) < count:
+        return 0
+    operands = {a for s in sums for a in s.source.invars}  # each is stacked once
+    each = extra_bytes(scan, operands, stacks) / length
+    fitting = [n for n in range(2, length + 1) if length % n == 0 and n * each <= machine_model.CUDA_STRIP_BYTES]
+    return max(fitting, default=0)
+
+
+def _adds_up(eqn: Eqn) -> bool:
+    scan = take_apart(eqn)
+    defined, uses = definitions(scan.body()), scan.uses()
+    return all(addition(carry, defined, uses) is not None for carry in scan.carries)
+
+
+def simplified_as_map(eqn: Eqn, simplify: Simplify) -> Program:
+    """The body of a scan, as that of a loop without carries."""
+    with for_device(in_map=True):
+        return simplify(eqn.params["jaxpr"])
+
+
+def sink_all_sums(scan: Scan) -> None:
+    """Compute all that a scan adds up behind it, of what its steps stack."""
+    move_products_behind_loops(scan)
+    stacks = stacks_of(scan)
+    for one in sums_of(scan, math.inf):
+        finish_sum(scan, one, stacks)
+
+
+def in_strips(eqn: Eqn, strip: int) -> list[Eqn]:
+    """The equations of a scan over strips of a scan's steps."""
+    return spliced(partial(_over_strips, eqn, strip), eqn.invars, eqn)
+
+
+def _over_strips(eqn: Eqn, strip: int, *operands: Any) -> list[Any]:
+    length, count = eqn.params["length"], eqn.params["num_carry"]
+    same = eqn.params["num_consts"] + count
+
+    def typed(aval: Aval, is_stack: bool) -> Var:
+        return Var(Aval((strip, *aval.shape[1:]), aval.dtype) if is_stack else aval)
+
+    given = [typed(a.aval, k >= same) for k, a in enumerate(eqn.invars)]
+    results = [typed(v.aval, k >= count) for k, v in enumerate(eqn.outvars)]
+    steps = eqn.replace(invars=given, outvars=results, params={**eqn.params, "length": strip})
+    body = Program(given, (), (), [steps], results, f"strips_{eqn.params['jaxpr'].name}")
+    stacks = [reshape(x, (length // strip, strip, *x.shape[1:])) for x in operands[same:]]
+    params = {**eqn.params, "length": length // strip, "jaxpr": body}
+    found = bind(scan_p, *operands[:same], *stacks, **params)
+    return [*found[:count], *(reshape(y, (length, *y.shape[2:])) for y in found[count:])]
+
+
+def move_products_behind_loops(scan: Scan) -> None:
+    """Products that a loop in a step stacks, of which the scan adds up all, are computed behind that loop at once."""
+    defined, uses = definitions(scan.body()), scan.uses()
+    wanted: dict[Eqn, list[Var]] = {}  # loops in a step, and which stacks of theirs
+    for carry in scan.carries:
+        total = addition(carry, defined, uses)
+        if total is None:
+            continue
+        (term,) = (a for a in total.invars if a is not carry.read)
+        while uses[term] == 1 and (eqn := defined.get(term)) is not None and is_move(eqn):
+            term = eqn.invars[0]
+        inner = defined.get(term)
+        if uses[term] == 1 and inner is not None and inner.primitive is scan_p and isinstance(term, Var):
+            wanted.setdefault(inner, []).append(term)
+    for inner, stacks in wanted.items():
+        place = scan.eqns.index(inner)
+        scan.eqns[place : place + 1] = _with_products_behind(inner, stacks)
+
+
+def _with_products_behind(eqn: Eqn, wanted: Sequence[Var]) -> list[Eqn]:
+    """A loop, and behind it the products of which some of its stacks are."""
+    scan = take_apart(eqn)
+    stacks = stacks_of(scan)
+    behind: list[Eqn] = []
+    for atom, result in [(a, v) for a, v in scan.ys if v in wanted]:
+        chain = linear_chain(atom, definitions(scan.body()), scan.uses(), math.inf)
+        if chain and chain[0].primitive is dot_general_p:
+            scan.ys.remove((atom, result))
+            scan.eqns = [e for e in scan.eqns if e not in chain]
+            behind += _in_all_steps(scan, chain, result, stacks)
+    return [scan.eqn(), *behind]
+
+
+def _in_all_steps(scan: Scan, chain: Sequence[Eqn], result: Var, stacks: dict[Atom, Atom]) -> list[Eqn]:
+    """The equations of what a chain gives in all steps of a loop, which stacks what it reads."""
+    consts: dict[Atom, Atom] = {v: a for a, v in scan.consts}
+    inputs = [a for a in chain[0].invars if isinstance(a, Var)]
+    program = Program(inputs, (), (), chain, chain[-1].outvars)
+    operands = [consts[a] if a in consts else stacked(scan, a, stacks) for a in inputs]
+    found = all_steps(program, scan.length, [None if a in consts else 0 for a in inputs], operands)
+    assert found is not None, "products and moves need no constants"
+    return spliced(found.run, operands, chain[-1].replace(outvars=(result,)))
