@@ -1,4 +1,4 @@
-"""Rules for matrix products: of transposed operands, themselves transposed, of an array that repeats a number, tiny."""
+"""Rules for matrix products: of floats of 16 bits, of transposed operands, of an array that repeats a number, tiny ones."""
 
 from __future__ import annotations
 
@@ -8,20 +8,42 @@ from typing import Any
 import numpy as np
 
 from functad import machine_model
-from functad.dtypes import is_narrow_float, kind_of
+from functad.dtypes import compute_dtype, is_narrow_float, kind_of
 from functad.editing.rewriting import View, spliced
 from functad.ir import Eqn
 from functad.optimize.broadcasts import repeated_literal
 from functad.optimize.pairs import are_pairs, would_be_pairs
 from functad.primitives.arithmetic import mul
-from functad.primitives.common import broadcast_in_dim, reduce_sum, scalar_like, transpose, transpose_p
-from functad.primitives.contraction import dot_general_p
+from functad.primitives.common import (
+    broadcast_in_dim,
+    convert_element_type,
+    reduce_sum,
+    scalar_like,
+    transpose,
+    transpose_p,
+)
+from functad.primitives.contraction import dot_general, dot_general_p
 
 
 def operations(eqn: Eqn) -> float:
     """Of a product: a multiplication and an addition for each term."""
     (contract, _), _ = eqn.params["dimension_numbers"]
     return 2.0 * eqn.outvars[0].aval.size * math.prod(eqn.invars[0].aval.shape[d] for d in contract)
+
+
+def of_narrow_floats(eqn: Eqn, view: View) -> list[Eqn] | None:
+    """The product as float32, in which floats of 16 bits are multiplied and added, rounded once."""
+    out, params = eqn.outvars[0].aval, eqn.params
+    if not any(is_narrow_float(a.aval.dtype) for a in (*eqn.invars, *eqn.outvars)) or kind_of(out.dtype) != "f":
+        return None
+    dtype = compute_dtype(out.dtype)
+
+    def product(*operands: Any) -> list[Any]:
+        wide = [convert_element_type(x, dtype) for x in operands]
+        more = {"preferred_element_type": dtype, "precision": params["precision"]}
+        return [convert_element_type(dot_general(*wide, params["dimension_numbers"], **more), out.dtype)]
+
+    return spliced(product, eqn.invars, eqn)
 
 
 def of_transposed(eqn: Eqn, view: View) -> Eqn | None:

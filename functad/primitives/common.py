@@ -342,8 +342,10 @@ def _convert_text(dtype: np.dtype, *, new_dtype: np.dtype, weak_type: bool) -> s
     if kind_of(dtype) == "c" and kind_of(new_dtype) == "b":
         return "({0}.real != 0) | ({0}.imag != 0)"
     number = "{0}.real" if kind_of(dtype) == "c" and kind_of(new_dtype) != "c" else "{0}"
-    # A float of 16 bits is rounded by the nest, and from float64 once only if not to float32 before.
-    return number if is_narrow_float(new_dtype) else f"{{R}}({number})"
+    # A float of 16 bits is a float32 when it has been loaded. It is rounded by the nest, and from float64 once only if
+    # not to float32 before.
+    is_there = is_narrow_float(new_dtype) or new_dtype == dtypes.compute_dtype(dtype)
+    return number if is_there else f"{{R}}({number})"
 
 
 def _convert_batch(axis_size: int, args: Any, dims: Any, **params: Any) -> tuple[Any, int]:

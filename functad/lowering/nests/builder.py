@@ -276,7 +276,7 @@ class NestBuilder:
             names = tuple(self._fresh_for(eqn, i) for i in range(len(eqn.outvars)))
             self.nest.statements.append(Let(names, text, tuple(operands), level, eqn))
             return list(names)
-        if template == "{0}" and out_dtype == own_dtype:
+        if template == "{0}" and own_dtype is not None and out_dtype in (own_dtype, compute_dtype(own_dtype)):
             return [operands[0]]
         if kind_of(out_dtype) in "iu":
             text = f"{casts['R']}({text})"

@@ -527,6 +527,11 @@ class CudaEmitter:
         return f"{self.parameters[buffer.storage][0]}[{offset.text()}]"
 
 
+def memory_type(dtype: np.dtype) -> str:
+    """The type of an element as it lies in memory."""
+    return "uint16" if is_narrow_float(dtype) else SHARED_TYPES.get(dtype.name, dtype.name)
+
+
 def loaded_text(buffer: Buffer, element: str) -> str:
     """The value of an element of a buffer."""
     return f"from_bits_{rounding(buffer.dtype)}({element})" if is_narrow_float(buffer.dtype) else element

@@ -8,12 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from functad import machine_model
-from functad.backends.cuda.kernels.emit import SHARED_TYPES, CudaEmitter, CudaKernel, loaded_text, stored_text
+from functad.backends.cuda.kernels.emit import CudaEmitter, CudaKernel, loaded_text, memory_type, stored_text
 from functad.backends.cuda.kernels.mapping import LoopMapping, MappedLoop
 from functad.backends.cuda.kernels.vectors import in_fours
 from functad.backends.cuda.scalars.words import WIDTH
-from functad.dtypes import is_narrow_float
-from functad.lowering.memory.buffers import Buffer
 from functad.lowering.nests.affine import Affine, Symbol
 from functad.lowering.nests.nest import Load, Nest, Statement, Store, fresh, names_of
 from functad.records import NamedTuple
@@ -116,7 +114,7 @@ class _TiledEmitter(CudaEmitter):
         side = self.turned.side
         self._constants()
         for access, name in self.squares.items():
-            self._line(0, f"{name} = cuda.shared.array({side * (side + 1)}, {_element(access.buffer)})")
+            self._line(0, f"{name} = cuda.shared.array({side * (side + 1)}, {memory_type(access.buffer.dtype)})")
         self._line(0, "thread = cuda.threadIdx.x", "block = cuda.blockIdx.x")
         self._places(0, "block", self.outer)
         if self.turned.loads:
@@ -163,8 +161,3 @@ class _TiledEmitter(CudaEmitter):
         if isinstance(s, Load) and s in self.parts:
             return f"{s.name} = {loaded_text(s.buffer, self.parts[s])}"
         return super()._text(s)
-
-
-def _element(buffer: Buffer) -> str:
-    """The type of an element as it lies in memory."""
-    return "uint16" if is_narrow_float(buffer.dtype) else SHARED_TYPES.get(buffer.dtype.name, buffer.dtype.name)

@@ -19,7 +19,7 @@ from functad.backends.cuda.kernels.mapping import LoopMapping, MappedLoop
 from functad.backends.cuda.kernels.vectors import PLAIN_MEMORY
 from functad.backends.cuda.products.tiles import PAD, ProductSizes, ProductTile, shared_elements
 from functad.backends.cuda.scalars.words import TERMS
-from functad.dtypes import kind_of
+from functad.dtypes import is_narrow_float, kind_of
 from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
 from functad.lowering.nests.affine import data
 from functad.lowering.nests.nest import PRE, Let, Load, Nest, Statement, fresh, literal_text, names_of
@@ -27,7 +27,7 @@ from functad.lowering.nests.printing import Parameter, own_names_apart, paramete
 from functad.lowering.nests.reductions import at_point, store_at
 from functad.lowering.steps import GemmStep
 from functad.primitives.loops.kernel_text import KernelText, total
-from functad.primitives.loops.text import cast
+from functad.primitives.loops.text import cast, rounding
 from functad.records import NamedTuple
 
 ROW, COLUMN = "i", "j"  # of a result; rows of all matrices of a batch are counted through
@@ -190,8 +190,8 @@ class _Side:
     row or column of the matrix then, or all elements of a term. width: elements of a load.
     """
 
-    def __init__(self, name: str, layout: OperandLayout, tile: ProductTile) -> None:
-        self.name, self.layout, self.tile = name, layout, tile
+    def __init__(self, name: str, dtype: np.dtype, layout: OperandLayout, tile: ProductTile) -> None:
+        self.name, self.dtype, self.layout, self.tile = name, dtype, layout, tile
         left = name[0] == "a"
         self.count, self.results = (tile.down, tile.rows) if left else (tile.across, tile.columns)
         self.lane, self.first = ("down", "first_row") if left else ("beside", "first_column")
@@ -232,9 +232,14 @@ class _Side:
         """Put what was loaded into shared memory; checked: zeros for terms past the last."""
         name, layout = self.name, self.layout
         at = f"first + {name}_inner, 0" if layout.along else f"first + {name}_line, {self.step}"
-        place = f"{name}_to, {self.step * self.stride}, {name}_ahead"
+        place = f"{name}_to, {self.step * self.stride}, {name}_{'values' if is_narrow_float(self.dtype) else 'ahead'}"
         guard = [f"if thread < {self.units}:"] if self.units < self.tile.threads else []
         with text.block(*guard):
+            if is_narrow_float(self.dtype):
+                values = [
+                    f"from_bits_{rounding(self.dtype)}({name}_ahead[{k}])" for k in range(self.loads * layout.width)
+                ]
+                text.line(f"{name}_values = ({', '.join(values)},)")
             text.line(f"stores(shared, {layout.width}, {place}, {at if checked else '0, 0'}, {layout.terms})")
 
     def read(self) -> str:
@@ -260,7 +265,7 @@ class _ProductText:
         self.text = KernelText()
         step, self.operands = self.step, _operands(products)
         layouts = [layout for product in products for layout in layouts_of(product)]
-        sides = [_Side(name, layout, tile) for name, layout in zip(self.operands, layouts)]
+        sides = [_Side(name, b.dtype, layout, tile) for (name, b), layout in zip(self.operands.items(), layouts)]
         self.sides = list(zip(sides[::2], sides[1::2]))
         self.dtype: np.dtype = step.c.dtype
         self.zero = f"{cast(self.dtype)}(0)"
@@ -430,5 +435,5 @@ _OWN_NAMES = frozenset(
      "begin", "end", "first", "within", "point", "sums", "tickets", "is_last", "at", "c",
      *(f"{name}{x}" for name in _OF_RESULTS
        for x in ("", *(f"_p{k}" for k in range(16)))), *(f"{side}_{what}" for side in "ab"
-     for what in ("line", "inner", "to", "from", "ahead")))
+     for what in ("line", "inner", "to", "from", "ahead", "values")))
 )  # fmt: skip

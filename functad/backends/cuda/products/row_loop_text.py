@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from functad import machine_model
-from functad.backends.cuda.kernels.emit import SHARED_TYPES, CudaEmitter, CudaKernel, set_in
+from functad.backends.cuda.kernels.emit import SHARED_TYPES, CudaEmitter, CudaKernel, memory_type, set_in
 from functad.backends.cuda.kernels.mapping import LoopMapping, MappedLoop
 from functad.backends.cuda.kernels.vectors import WIDTH, in_fours
 from functad.backends.cuda.products.kernels import emit_rows_of_product, layouts_of, sizes_of
@@ -241,7 +241,7 @@ class _RowLoopText:
             yield f"tiles_{kind} = cuda.shared.array({size}, {kind}, {_ROUND})"
         for slot in self.slots:
             if slot.is_shared and slot.buffer:
-                kind = SHARED_TYPES.get(slot.dtype.name, slot.dtype.name)
+                kind = memory_type(slot.dtype)
                 name = self.names[slot.buffer.storage][0]
                 yield f"{name} = cuda.shared.array({slot.size}, {kind}, {_ROUND})"
         for kind, k in self._gathered():

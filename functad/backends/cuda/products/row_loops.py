@@ -18,7 +18,7 @@ from functad import machine_model
 from functad.backends.cpu.kernels.small_loops import touched_by
 from functad.backends.cuda.kernels.mapping import in_any_order
 from functad.backends.cuda.kernels.vectors import PLAIN_MEMORY
-from functad.dtypes import is_narrow_float
+from functad.dtypes import compute_dtype
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.affine import Affine, Symbol, delinear, linear, loop
 from functad.lowering.nests.cost import work_of
@@ -438,7 +438,7 @@ class _Pointers:
         """The memory, and the position there, of an element of a buffer."""
         storage, begin = self._of(buffer.storage)
         size = buffer.dtype.itemsize
-        if is_narrow_float(buffer.dtype) or begin.constant % size or any(c % size for _, c in begin.terms):
+        if begin.constant % size or any(c % size for _, c in begin.terms):
             raise NoRowsError
         begin = Affine(begin.constant // size, [(s, c // size) for s, c in begin.terms])
         return Buffer(storage, (storage.nbytes // size,), buffer.dtype), offset + begin
@@ -525,7 +525,8 @@ def _is_copy(nest: Nest) -> bool:
         return False
     (load,), (store,) = _loads(nest), nest.stores
     place = linear([Affine(0, [(s, 1)]) for s in nest.loops], [s.extent for s in nest.loops])
-    return store.value == load.name and store.offset == place and load.buffer.dtype == store.buffer.dtype
+    # What is loaded of floats of 16 bits is their value as float32, which products take, too.
+    return store.value == load.name and store.offset == place and compute_dtype(load.buffer.dtype) == store.buffer.dtype
 
 
 def _from_source(item: RowProduct, copies: Mapping[Storage, Nest]) -> RowProduct:

@@ -74,7 +74,8 @@ _ALIGNED = 16  # bytes: a load takes no more
 
 
 def _is_float(numba_type: Any) -> bool:
-    return kind_of(_DTYPES[numba_type]) == "f"
+    """Whether elements are floats; those of 16 bits are words."""
+    return kind_of(_DTYPES[numba_type]) == "f" or numba_type == types.uint16
 
 
 def _loads(w: _WordWriter) -> ir.Value:
