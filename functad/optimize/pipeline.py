@@ -58,7 +58,7 @@ def simplify(program: Program) -> Program:
 
 
 def simplify_for(program: Program, on_device: bool) -> Program:
-    """All passes, for a GPU or for a CPU, whichever the Program around is optimised for, whose passes may compile others."""
+    """All passes, for a GPU or a CPU, whatever the Program is for whose passes ask for this one."""
     with optimizing_for(False if on_device else None):
         return simplify(program)
 

@@ -18,7 +18,7 @@ _in_map: ContextVar[bool | None] = ContextVar("in_map", default=None)  # None wh
 
 @contextmanager
 def optimizing_for(in_map: bool | None) -> Iterator[None]:
-    """Optimise for a CPU (None), or for a GPU, which may run a step of a loop without carries as one kernel, with its loops.
+    """Optimise for a CPU (None), or for a GPU, which may run a step of a loop without carries as one kernel.
 
     in_map: for a GPU, whether it is the body of such a loop.
     """

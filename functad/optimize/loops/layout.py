@@ -1,4 +1,4 @@
-"""What a scan reads, computed or laid out once before it: invariants, weights, where its carries start, stacks it gives on.
+"""What a scan reads, computed or laid out once before it: invariants, weights, starts of carries, stacks given on.
 
 Knows `scan` equations by their parts.
 """
@@ -103,7 +103,8 @@ def _first_slice(scan: Scan, operand: Atom) -> Atom | None:
 
 def give_stacks_on(scan: Scan) -> None:
     """Let a result whose slices are read as they are be the stack itself, and one of a constant repeat that."""
-    stacks, same = {v: a for a, v in scan.xs}, {v: a for a, v in scan.consts}
+    stacks: dict[Atom, Atom] = {v: a for a, v in scan.xs}
+    same: dict[Atom, Atom] = {v: a for a, v in scan.consts}
     for atom, result in list(scan.ys):
         if atom in stacks:
             scan.view.replace([result], [stacks[atom]])

@@ -48,7 +48,7 @@ MOVES: tuple[ScanMove, ...] = (
     ScanMove("small products", "before", "known", hoist_products, _JOINT),
     ScanMove("sums over steps", "after", "known", sink_sums, _JOINT),
     ScanMove("transposed weights", "laid out", "known", transpose_weights, _SAME),
-    ScanMove("linear recurrences", "before", "known", rewrite_linear_recurrence, _LINEAR),
     ScanMove("stacks given on", "laid out", "known", give_stacks_on, _SAME),
+    ScanMove("linear recurrences", "before", "known", rewrite_linear_recurrence, _LINEAR),
 )
 """In this order. Each sees what those before it have left."""
