@@ -1,4 +1,4 @@
-"""Rules for matrix products: of floats of 16 bits, of transposed operands, of an array that repeats a number, tiny ones."""
+"""Rules for matrix products: of narrow floats, of transposed operands, of an array that repeats a number, tiny."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ SCALAR_RULES = (
 """Numbers and moves: for every Program."""
 
 PRODUCT_RULES = (
-    Rule("product of narrow floats", (dot_general_p,), products.of_narrow_floats, "so they are multiplied, and rounded"),
+    Rule("product of narrow floats", (dot_general_p,), products.of_narrow_floats, "float32 is what they are summed in"),
     Rule("product of transposed arrays", (dot_general_p,), products.of_transposed, "the same sums of products"),
     Rule("transposed product", (transpose_p,), products.transposed, "the same sums, factors exchanged"),
     Rule("product with one number", (dot_general_p,), products.with_repeated_number, "the same terms in another order"),

@@ -78,7 +78,7 @@ def _optimize_scan(eqn: Eqn, view: View, simplify: Simplify) -> None:
         return
     with within(eqn, bool(strip)):
         eqn = eqn.replace(params={**eqn.params, "jaxpr": _simplified(eqn.params["jaxpr"], simplify)})
-    if is_short(eqn):  # its few products are as fast one by one, where the arrays lie
+    if not strip and is_short(eqn):  # its few products are as fast one by one, where the arrays lie
         view.replace(eqn.outvars, view.compute(partial(unrolled, eqn), eqn.invars, eqn))
         return
     scan = take_apart(eqn, view)

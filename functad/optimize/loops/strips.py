@@ -15,7 +15,7 @@ from functad import machine_model
 from functad.control import scan_p
 from functad.editing.rewriting import spliced
 from functad.ir import UNKNOWN, Atom, Aval, Eqn, Program, Var, definitions
-from functad.optimize.loops.devices import for_device, is_in_map
+from functad.optimize.loops.devices import is_in_map, optimizing_for
 from functad.optimize.loops.parts import Scan, Simplify, all_steps, take_apart
 from functad.optimize.loops.products import (
     addition,
@@ -63,7 +63,7 @@ def _adds_up(eqn: Eqn) -> bool:
 
 def simplified_as_map(eqn: Eqn, simplify: Simplify) -> Program:
     """The body of a scan, as that of a loop without carries."""
-    with for_device(in_map=True):
+    with optimizing_for(True):
         return simplify(eqn.params["jaxpr"])
 
 
