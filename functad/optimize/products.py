@@ -32,10 +32,19 @@ def operations(eqn: Eqn) -> float:
 
 
 def of_narrow_floats(eqn: Eqn, view: View) -> list[Eqn] | None:
-    """The product as float32, in which floats of 16 bits are multiplied and added, rounded once."""
+    """The product as float32, in which floats of 16 bits are multiplied and added, rounded once.
+
+    But not where a matrix meets one vector along its rows: it is read once then, where it lies.
+    """
     out, params = eqn.outvars[0].aval, eqn.params
     if not any(is_narrow_float(a.aval.dtype) for a in (*eqn.invars, *eqn.outvars)) or kind_of(out.dtype) != "f":
         return None
+    contract, batch = params["dimension_numbers"]
+    shapes = [a.aval.shape for a in eqn.invars]
+    for i, j in ((0, 1), (1, 0)):
+        free = [d for d in range(len(shapes[j])) if d not in (*contract[j], *batch[j])]
+        if math.prod(shapes[j][d] for d in free) == 1 and len(shapes[i]) - 1 in contract[i]:
+            return None
     dtype = compute_dtype(out.dtype)
 
     def product(*operands: Any) -> list[Any]:

@@ -89,6 +89,9 @@ EXAMPLES: dict[str, Example] = {
     "rule: reshape of a number": Example(lambda x: lax.reshape(jnp.full((3, 4), 3.0), (12,)) * x, (X,)),
     "rule: element of a range": Example(lambda x: jnp.arange(10)[3:4] * x, (X,)),
     "rule: slice at a known place": Example(lambda x: lax.dynamic_slice(x, (np.int32(2),), (3,)) + 1, (X,)),
+    "rule: product of narrow floats": Example(
+        lambda a, b: jnp.matmul(a, b, preferred_element_type="float32"), (ROWS.astype("f2"), WEIGHTS.astype("f2"))
+    ),
     "rule: product of transposed arrays": Example(lambda a, b: jnp.transpose(a) @ b, (ROWS, ROWS)),
     "rule: transposed product": Example(lambda a, b: jnp.transpose(a @ b), (ROWS, WEIGHTS)),
     "rule: product with one number": Example(lambda a: a @ jnp.ones((64, 64)), (ROWS,)),

@@ -74,6 +74,7 @@ def _optimize_scan(eqn: Eqn, view: View, simplify: Simplify) -> None:
     strip = steps_of_strip(eqn, partial(_simplified, simplify=simplify))
     if 0 < strip < eqn.params["length"]:
         for each in in_strips(eqn, strip):
+            each = view.read_all(each)
             _optimize_scan(each, view, simplify) if each.primitive is scan_p else view.emit(each)
         return
     with within(eqn, bool(strip)):
