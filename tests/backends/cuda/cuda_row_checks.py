@@ -16,6 +16,7 @@ from fuzz.check import changed
 import functad
 import functad.numpy as jnp
 from functad import lax, nn
+from functad.dtypes import as_dtype
 from functad.lowering.blocks import ControlPlan
 from functad.nn import attention
 
@@ -38,7 +39,7 @@ def strips_of(fun: Callable[..., Any], *args: Any) -> list[int]:
 
 
 def check_attention_in_blocks() -> None:
-    """Lengths that are no multiples of blocks, masks, weights of zero, NaN and infinities; float64, too."""
+    """Lengths that are no multiples of blocks, masks, weights of zero, NaN and infinities; other dtypes, too."""
     blocks = {"_LOGITS_BYTES": 0, "_QUERIES": 8, "_KEYS": 5}
     odd, even = [floats(1, n, 2, 4) for n in (13, 11, 11)], [floats(2, n, 3, 2, dtype=np.float64) for n in (16, 10, 10)]
     wild = [x.copy() for x in odd]
@@ -51,6 +52,7 @@ def check_attention_in_blocks() -> None:
         (odd, {"bias": hidden}),
         (few, {}),
         ([few[0][:1, :, :3], few[1][:1, :8, :1], few[2][:1, :8, :1]], {"is_causal": True}),
+        ([floats(1, n, 2, 4, dtype=as_dtype("bfloat16")) for n in (16, 10, 10)], {"is_causal": True}),
         (even, {"key_value_seq_lengths": np.array([0, 7], np.int32), "local_window_size": (3, 1)}),
     ]
     with patch.multiple(attention, **blocks), changed({"CUDA_KEPT_PRODUCT": 0.0}):
@@ -75,21 +77,22 @@ def check_gradients_of_attention_in_blocks() -> None:
     cases: list[tuple[list[np.ndarray], dict[str, Any], int, int]] = [
         (alike, {}, 5000, 2),
         (alike, {"is_causal": True}, 1 << 20, 0),
-        (wide, {"bias": hidden}, 1 << 20, 0),
+        (wide, {"bias": hidden.astype(np.float64)}, 1 << 20, 0),
         (few, {}, 1 << 20, 2),
+        *(([x.astype(as_dtype(name)) for x in alike], {}, 1 << 20, 0) for name in ("float16", "bfloat16")),
     ]
     with patch.multiple(attention, _LOGITS_BYTES=0, _QUERIES=8, _KEYS=5), changed({"CUDA_KEPT_PRODUCT": 0.0}):
         for given, options, most, strips in cases:
-            weights = floats(*given[0].shape, dtype=given[0].dtype)
+            args = [*given, floats(*given[0].shape, dtype=given[0].dtype)]
 
-            def attended(*given: Any, options: Any = options, weights: Any = weights) -> Any:
-                return (nn.dot_product_attention(*given, **options) * weights).sum()
+            def attended(q: Any, k: Any, v: Any, weights: Any, options: Any = options) -> Any:
+                return (nn.dot_product_attention(q, k, v, **options) * weights).sum()
 
             with changed({"CUDA_STRIP_BYTES": most, "UNROLLED_STEPS": 0}):
                 gradient = functad.grad(attended, (0, 1, 2))
-                left = strips_of(gradient, *given)
+                left = strips_of(gradient, *args)
                 assert left == ([strips] if strips else []), (options, left)
-                agree(gradient, *given)
+                agree(gradient, *args)
 
 
 def check_weights_of_rows() -> None:

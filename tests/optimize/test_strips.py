@@ -1,0 +1,99 @@
+"""Loops that add up products, as a GPU runs them: strips of steps without carries, and products behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from fuzz.check import changed
+
+import functad
+import functad.numpy as jnp
+from functad import interpreter, lax
+from functad.ir import Eqn, Program
+from functad.optimize.pipeline import simplify_for
+
+rng = np.random.default_rng(0)
+ROWS, W, V = (rng.normal(size=shape).astype(np.float32) for shape in ((6, 8, 5), (5, 4), (4, 5)))
+
+
+def layers(rows: Any, w: Any, v: Any) -> Any:
+    return lax.map(lambda x: jnp.tanh(jnp.tanh(x @ w) @ v), rows).sum()
+
+
+def gradient(rows: Any, w: Any, v: Any) -> Any:
+    return functad.grad(layers, (0, 1, 2))(rows, w, v)
+
+
+def over_parts(rows: Any, w: Any, v: Any) -> Any:
+    """Each step adds what a loop within stacks: products of rows of the step with those of each part."""
+
+    def step(total: Any, x: Any) -> Any:
+        carry, parts = lax.scan(lambda c, u: (jnp.tanh(c * u.sum()), jnp.tanh(x * u.sum()).T @ c), x, v)
+        return total + parts, carry
+
+    return lax.scan(step, jnp.zeros((len(v), rows.shape[2], rows.shape[2])), rows)
+
+
+def read_elsewhere(rows: Any, w: Any, v: Any) -> Any:
+    def step(total: Any, x: Any) -> Any:
+        return total + x.T @ jnp.tanh(x), jnp.tanh(x @ total)
+
+    return lax.scan(step, jnp.zeros((5, 5)), rows)
+
+
+def changes(rows: Any, w: Any, v: Any) -> Any:
+    """A carry that is more than a sum, beside one that is one."""
+
+    def step(carry: Any, x: Any) -> Any:
+        total, most = carry
+        return (total + x.T @ jnp.tanh(x), jnp.maximum(most, x)), None
+
+    return lax.scan(step, (jnp.zeros((5, 5)), rows[0]), rows)[0]
+
+
+def optimized(fun: Callable[..., Any], most: float, on_device: bool = True) -> Program:
+    program = functad.make_jaxpr(fun)(ROWS, W, V)
+    numbers = {"CUDA_KEPT_PRODUCT": 0.0, "UNROLLED_STEPS": 0, "LARGEST_HOISTED_PRODUCT": 0.0, "CUDA_STRIP_BYTES": most}
+    with changed(numbers):
+        made = simplify_for(program, on_device)
+    for expected, got in zip(interpreter.compile_program(program)((ROWS, W, V)), run(made), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=2e-5, atol=2e-5)
+    return made
+
+
+def run(program: Program) -> list[np.ndarray]:
+    return [np.asarray(x) for x in interpreter.compile_program(program)((ROWS, W, V))]
+
+
+def scans(program: Program) -> list[Eqn]:
+    return [e for e in program.eqns if e.primitive.name == "scan"]
+
+
+@pytest.mark.parametrize("fun", [gradient, over_parts])
+def test_all_steps_at_once_leave_no_carry(fun: Callable[..., Any]) -> None:
+    assert all(e.params["num_carry"] == 0 for e in scans(optimized(fun, 1 << 20)))
+    assert any(e.params["num_carry"] for e in scans(optimized(fun, 1 << 20, on_device=False)))  # a CPU goes on adding
+
+
+@pytest.mark.parametrize(("fun", "each"), [(gradient, 8 * 9 * 4), (over_parts, 8 * 5 * 4 * 2 * 4)])
+@pytest.mark.parametrize(("steps", "strips"), [(3, 2), (2, 3), (5, 2)])
+def test_strips_take_no_more_memory_than_there_is(fun: Callable[..., Any], each: int, steps: int, strips: int) -> None:
+    *_, outer = scans(optimized(fun, steps * each))
+    (inner,) = scans(outer.params["jaxpr"])
+    assert outer.params["length"] == strips and inner.params["length"] == 6 // strips
+    assert inner.params["num_carry"] == 0 and outer.params["num_carry"] > 0
+
+
+@pytest.mark.parametrize("fun", [gradient, over_parts])
+def test_without_memory_for_two_steps_all_is_added_up_step_by_step(fun: Callable[..., Any]) -> None:
+    *_, loop = scans(optimized(fun, 100))
+    assert loop.params["length"] == 6 and loop.params["num_carry"] > 0
+
+
+@pytest.mark.parametrize("fun", [read_elsewhere, changes])
+def test_carries_that_are_more_than_sums_stay(fun: Callable[..., Any]) -> None:
+    (loop,) = scans(optimized(fun, 1 << 20))
+    assert loop.params["length"] == 6 and loop.params["num_carry"] > 0
