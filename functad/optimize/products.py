@@ -48,9 +48,9 @@ def of_narrow_floats(eqn: Eqn, view: View) -> list[Eqn] | None:
     dtype = compute_dtype(out.dtype)
 
     def product(*operands: Any) -> list[Any]:
-        wide = [convert_element_type(x, dtype) for x in operands]
-        more = {"preferred_element_type": dtype, "precision": params["precision"]}
-        return [convert_element_type(dot_general(*wide, params["dimension_numbers"], **more), out.dtype)]
+        lhs, rhs = (convert_element_type(x, dtype) for x in operands)
+        wide = dot_general(lhs, rhs, params["dimension_numbers"], dtype, params["precision"])
+        return [convert_element_type(wide, out.dtype)]
 
     return spliced(product, eqn.invars, eqn)
 

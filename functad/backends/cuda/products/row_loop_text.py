@@ -52,16 +52,21 @@ def emit_row_loop(rows: RowLoop, threads: int, vocabulary: Set[str]) -> CudaKern
     """
     if not HAS_ALIGNED_MEMORY:
         return None
-    axes = rows.axes
-    enough = machine_model.CUDA_CORES * threads // machine_model.CUDA_THREADS
-    for side in machine_model.CUDA_ROWS:
-        blocks = axes.steps * axes.matrices * (axes.rows // side)
-        if axes.rows % side == 0 and side <= threads and blocks >= enough:
-            try:
-                return _RowLoopText(rows, side, threads, vocabulary).kernel()
-            except NoRowsError:
-                continue
+    for side in _sides(rows.axes, threads):
+        try:
+            return _RowLoopText(rows, side, threads, vocabulary).kernel()
+        except NoRowsError:
+            continue
     return None
+
+
+def _sides(axes: RowAxes, threads: int) -> list[int]:
+    """Of how many rows blocks may be: as many as leave a block for each multiprocessor, or for half of them."""
+    enough = machine_model.CUDA_CORES * threads // machine_model.CUDA_THREADS
+    fitting = [side for side in machine_model.CUDA_ROWS if axes.rows % side == 0 and side <= threads]
+    blocks = {side: axes.steps * axes.matrices * (axes.rows // side) for side in fitting}
+    many = [side for side in fitting if blocks[side] >= enough]
+    return many + [side for side in reversed(fitting) if enough <= 2 * blocks[side] < 2 * enough]
 
 
 @dataclass(eq=False)
