@@ -48,8 +48,8 @@ def optimized(program: Program, backend: str | None = None) -> Program:
     """The Program simplified for a backend, the configured one by default, the same object each time."""
     program = without_keys(program)
     on_device = (backend or config.default_backend) == "cuda"
-    passes = "simplify_for_device" if on_device else "simplify"
-    return memoised(program, (passes, *own_optimisations()), lambda: getattr(_pipeline(), passes)(program))
+    key = ("simplified", on_device, *own_optimisations())
+    return memoised(program, key, lambda: _pipeline().simplify_for(program, on_device))
 
 
 @cache

@@ -10,6 +10,7 @@ import functad.numpy as jnp
 from functad import config, lax
 from functad.backends.cpu import kept_plans
 from functad.errors import ArgumentError, CustomRuleError
+from functad.execution import optimized
 from functad.extend import register_pass, register_rule
 from functad.optimize.pipeline import PASSES
 
@@ -51,6 +52,25 @@ def test_a_pass_acts_in_loops():
     with register_pass("look", lambda program: bodies.append(program.name) or program, "nothing is changed"):
         assert f.lower(np.zeros(500, np.float32)).optimized.eqns
     assert len(bodies) >= 2
+
+
+def test_a_program_compiled_by_a_pass_is_for_its_own_backend():
+    def maps(x):
+        return lax.map(lambda rows: lax.map(lambda row: row @ rows, jnp.sin(rows)), x)
+
+    x = np.zeros((4, 128, 128), np.float32)
+    wanted, texts = str(optimized(functad.make_jaxpr(maps)(x), "cpu")), []
+    assert str(optimized(functad.make_jaxpr(maps)(x), "cuda")) != wanted
+
+    def compiling(program):
+        if not texts:
+            texts.append("")
+            texts[0] = str(optimized(functad.make_jaxpr(maps)(x), "cpu"))
+        return program
+
+    with register_pass("compile another", compiling, "nothing is changed"):
+        optimized(functad.make_jaxpr(maps)(x), "cuda")
+    assert texts == [wanted]
 
 
 def test_a_pass_runs_behind_the_one_it_names_once():

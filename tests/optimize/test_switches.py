@@ -123,6 +123,7 @@ EXAMPLES: dict[str, Example] = {
     ),
     "loop: small products": Example(_recurrent, ((WEIGHTS, WEIGHTS * 0.5, ROWS[0]), PARTS)),
     "loop: sums over steps": Example(functad.grad(_recurrent), ((WEIGHTS, WEIGHTS * 0.5, ROWS[0]), PARTS)),
+    "loop: stacks given on": Example(lambda w, xs: lax.map(lambda x: x @ w, xs), (WEIGHTS, PARTS)),
     "loop: transposed weights": Example(functad.grad(_recurrent), ((WEIGHTS, WEIGHTS * 0.5, ROWS[0]), PARTS)),
     "loop: linear recurrences": Example(functad.grad(_simulated), (np.float32(0.3),)),
     "loop: scan fusion": Example(lambda x: functad.jvp(lambda x: lax.scan(
