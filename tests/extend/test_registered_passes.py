@@ -101,7 +101,7 @@ def test_rules_and_passes_of_one_name_are_two():
 def test_no_plan_on_disk_is_looked_for():
     program = functad.make_jaxpr(lambda x: jnp.log(1 + x))(X)
     with config.context(check_programs=False), register_pass("mine", lambda program: program, "nothing is changed"):
-        assert kept_plans.key_of(program, ()) is None
+        assert kept_plans.plan_key(program, ()) is None
 
 
 WRONG = {

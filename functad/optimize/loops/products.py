@@ -19,7 +19,7 @@ from functad.editing.dead_code import eliminate_dead_code
 from functad.editing.rewriting import View, spliced
 from functad.ir import UNKNOWN, Absent, Atom, Aval, Eqn, Literal, Program, Var, definitions
 from functad.optimize.loops.devices import stays_in_loop
-from functad.optimize.loops.parts import Carry, Scan, take_apart
+from functad.optimize.loops.parts import Carry, Scan, take_scan_apart
 from functad.optimize.products import operations
 from functad.primitives.arithmetic import add, add_p
 from functad.primitives.common import add_any_p, reduce_sum, reduce_sum_p
@@ -102,7 +102,7 @@ def joined(eqn: Eqn, view: View) -> Eqn | None:
     """
     if eqn.params["length"] == UNKNOWN:
         return None
-    scan = take_apart(eqn, view)
+    scan = take_scan_apart(eqn, view)
     weights: dict[Atom, Atom] = {v: a for a, v in scan.consts}
     joints = _joints(scan)
     for total, products, others in joints:
@@ -181,7 +181,7 @@ def sink_sums(scan: Scan) -> None:
     `total += transpose(dot_general(a, b))` becomes the product of the stacked a and b, summed over the steps, too:
     the gradient of a weight. Sums over axes of something that is stacked anyway (of a bias) are treated alike.
     """
-    sums = [s for s in sums_of(scan, machine_model.LARGEST_HOISTED_PRODUCT) if not stays_in_loop(s.source)]
+    sums = [s for s in sums_over_steps(scan, machine_model.LARGEST_HOISTED_PRODUCT) if not stays_in_loop(s.source)]
     stacks = stacks_of(scan)
     for primitive, most in (dot_general_p, machine_model.MOST_EXTRA_BYTES), (reduce_sum_p, 0):
         for one in sums:
@@ -200,7 +200,7 @@ class SumOverSteps(NamedTuple):
         return self.eqns[0]
 
 
-def sums_of(scan: Scan, largest: float) -> list[SumOverSteps]:
+def sums_over_steps(scan: Scan, largest: float) -> list[SumOverSteps]:
     """The carries that only add up products, of so many operations at most, or sums."""
     defined, uses = definitions(scan.body()), scan.uses()
     sums = []
@@ -249,14 +249,14 @@ def stacks_of(scan: Scan) -> dict[Atom, Atom]:
 
 
 def extra_bytes(scan: Scan, atoms: Iterable[Atom], stacks: Mapping[Atom, Atom]) -> float:
-    """The bytes that stacking atoms for all steps adds; none for what is stacked, or read, already."""
+    """The bytes that stacking atoms for all steps adds; none for what is stack_of, or read, already."""
     atoms, consts = list(atoms), {v for _, v in scan.consts}
     if any(isinstance(a, Literal) or a in consts for a in atoms):
         return math.inf  # it is the same in all steps
     return sum(_bytes(scan, a.aval) for a in atoms if a not in stacks)
 
 
-def stacked(scan: Scan, atom: Atom, stacks: dict[Atom, Atom]) -> Atom:
+def stack_of(scan: Scan, atom: Atom, stacks: dict[Atom, Atom]) -> Atom:
     """The values of an atom of the body in all steps."""
     if atom not in stacks:
         stack = Var(Aval((scan.length, *atom.aval.shape), atom.aval.dtype))
@@ -276,7 +276,7 @@ def finish_sum(scan: Scan, one: SumOverSteps, stacks: dict[Atom, Atom]) -> None:
             value = bind(eqn.primitive, value, **eqn.params)
         return [bind(total.primitive, start, value)]
 
-    operands = [stacked(scan, a, stacks) for a in source.invars]
+    operands = [stack_of(scan, a, stacks) for a in source.invars]
     scan.after.append((run, [one.carry.init, *operands], [one.carry.result]))
     scan.carries.remove(one.carry)
     scan.eqns = [e for e in scan.eqns if e not in one.eqns]

@@ -16,16 +16,16 @@ from functad.control import scan_p
 from functad.editing.rewriting import spliced
 from functad.ir import UNKNOWN, Atom, Aval, Eqn, Program, Var, definitions
 from functad.optimize.loops.devices import is_in_map, optimizing_for
-from functad.optimize.loops.parts import Scan, Simplify, all_steps, take_apart
+from functad.optimize.loops.parts import Scan, Simplify, all_steps, take_scan_apart
 from functad.optimize.loops.products import (
     addition,
     extra_bytes,
     finish_sum,
     is_move,
     linear_chain,
-    stacked,
+    stack_of,
     stacks_of,
-    sums_of,
+    sums_over_steps,
 )
 from functad.optimize.loops.unrolling import has_large_product
 from functad.primitives.common import reshape
@@ -44,9 +44,9 @@ def steps_of_strip(eqn: Eqn, simplify: Simplify) -> int:
     body = simplified_as_map(eqn, simplify)
     if not has_large_product(body):
         return 0
-    scan = take_apart(eqn.replace(params={**eqn.params, "jaxpr": body}))
+    scan = take_scan_apart(eqn.replace(params={**eqn.params, "jaxpr": body}))
     move_products_behind_loops(scan)
-    sums, stacks = sums_of(scan, math.inf), stacks_of(scan)
+    sums, stacks = sums_over_steps(scan, math.inf), stacks_of(scan)
     if len(sums) < count:
         return 0
     operands = {a for s in sums for a in s.source.invars}  # each is stacked once
@@ -56,7 +56,7 @@ def steps_of_strip(eqn: Eqn, simplify: Simplify) -> int:
 
 
 def _adds_up(eqn: Eqn) -> bool:
-    scan = take_apart(eqn)
+    scan = take_scan_apart(eqn)
     defined, uses = definitions(scan.body()), scan.uses()
     return all(addition(carry, defined, uses) is not None for carry in scan.carries)
 
@@ -71,7 +71,7 @@ def sink_all_sums(scan: Scan) -> None:
     """Compute all that a scan adds up behind it, of what its steps stack."""
     move_products_behind_loops(scan)
     stacks = stacks_of(scan)
-    for one in sums_of(scan, math.inf):
+    for one in sums_over_steps(scan, math.inf):
         finish_sum(scan, one, stacks)
 
 
@@ -118,7 +118,7 @@ def move_products_behind_loops(scan: Scan) -> None:
 
 def _with_products_behind(eqn: Eqn, wanted: Sequence[Var]) -> list[Eqn]:
     """A loop, and behind it the products of which some of its stacks are."""
-    scan = take_apart(eqn)
+    scan = take_scan_apart(eqn)
     stacks = stacks_of(scan)
     behind: list[Eqn] = []
     for atom, result in [(a, v) for a, v in scan.ys if v in wanted]:
@@ -135,7 +135,7 @@ def _in_all_steps(scan: Scan, chain: Sequence[Eqn], result: Var, stacks: dict[At
     consts: dict[Atom, Atom] = {v: a for a, v in scan.consts}
     inputs = [a for a in chain[0].invars if isinstance(a, Var)]
     program = Program(inputs, (), (), chain, chain[-1].outvars)
-    operands = [consts[a] if a in consts else stacked(scan, a, stacks) for a in inputs]
+    operands = [consts[a] if a in consts else stack_of(scan, a, stacks) for a in inputs]
     found = all_steps(program, scan.length, [None if a in consts else 0 for a in inputs], operands)
     assert found is not None, "products and moves need no constants"
     return spliced(found.run, operands, chain[-1].replace(outvars=(result,)))
