@@ -13,10 +13,13 @@ from fake_cuda import FakeCuda
 
 import functad
 import functad.numpy as jnp
-from functad import lax
+from functad import lax, nn
+from functad.backends.cuda import executable as cuda_backend
 from functad.backends.cuda.runtime.launching import LaunchNode, PackedLaunch
 from functad.backends.cuda.scalars.registry import HAS_ALIGNED_MEMORY
 from functad.ir import Aval
+from functad.optimize.pipeline import simplify_for
+from functad.tracing import trace_to_program
 
 
 def test_kernels_take_what_is_packed_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,6 +104,21 @@ def test_a_convolution_keeps_its_sums_in_registers() -> None:
     assert launch.kernel.name.startswith("convolution_")
     text = compiler.ptx(launch.kernel.function, launch.types, (9, 0))
     assert "ld.shared.v4.f32" in text and "st.shared.v4.f32" in text and ".local" not in text
+
+
+def test_rows_of_floats_of_16_bits_come_four_at_a_time() -> None:
+    """In a loop that is one kernel of rows; what is added stays in registers."""
+    compiler = compiler_with_nvvm()
+    if not HAS_ALIGNED_MEMORY:
+        pytest.skip("no package numba-cuda: shared memory begins anywhere")
+    program = trace_to_program(
+        lambda q, k, v: [nn.dot_product_attention(q, k, v)], [Aval((1, 4096, 4, 64), np.dtype(np.float16))] * 3
+    )
+    step = cuda_backend.CudaExecutable(simplify_for(program, on_device=True))
+    (launch,) = [one for one in launches_of(step, fake_device()) if one.kernel.name.startswith("scan_")]
+    text = compiler.ptx(launch.kernel.function, launch.types, (9, 0))
+    assert ".local" not in text
+    assert text.count("ld.global.v4.u16") > 4 and "fma.rn.f32" in text and "ld.global.u16" not in text
 
 
 def test_blocks_that_look_for_updates_compile() -> None:
