@@ -149,7 +149,7 @@ def plan_blocks(conv: Convolution, itemsize: int) -> ScratchPlan:
         rows,
         extents,
         steps=row_major(extents),
-        phases=tuple(1 for _ in axes) if unrolled else phases_of(conv),
+        phases=tuple(1 for _ in axes) if unrolled else stride_phases(conv),
         features_last=features_last,
         outputs_last=outputs_last,
         in_place=False,
@@ -279,7 +279,7 @@ def _pays_padding(plan: ScratchPlan) -> bool:
     """Whether windows that overlap would have to look for borders, or step over elements, for each tap."""
     conv = plan.conv
     plain = all(axis.inside and axis.stride == 1 for axis in conv.axes)
-    overlap = conv.taps > math.prod(phases_of(conv))
+    overlap = conv.taps > math.prod(stride_phases(conv))
     return plan.way == "unrolled" and not plan.features_last and overlap and not plain
 
 
@@ -288,10 +288,10 @@ def _padded_plan(plan: ScratchPlan) -> ScratchPlan:
     axes = plan.conv.axes
     reaches = [(a.window - 1) * a.dilation // a.stride for a in axes]
     extents = (plan.rows + reaches[0], *(a.count + reach for a, reach in zip(axes[1:], reaches[1:], strict=True)))
-    return replace(plan, way="shifted", extents=extents, steps=row_major(extents), phases=phases_of(plan.conv))
+    return replace(plan, way="shifted", extents=extents, steps=row_major(extents), phases=stride_phases(plan.conv))
 
 
-def phases_of(conv: Convolution) -> tuple[int, ...]:
+def stride_phases(conv: Convolution) -> tuple[int, ...]:
     """How many remainders of the stride the taps along each axis have."""
     return tuple(min(a.stride, (a.window - 1) * a.dilation + 1) for a in conv.axes)
 
