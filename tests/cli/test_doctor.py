@@ -11,7 +11,7 @@ import pytest
 
 from functad import machine_model
 from functad.__main__ import main
-from functad.backends.cpu.products import blas, gemm_table
+from functad.backends.cpu.products import blas
 from functad.cli import doctor, measure
 
 
@@ -66,7 +66,7 @@ def test_too_many_threads_and_a_missing_blas_library(capsys):
     program = "from functad.cli import doctor\nfor part in (doctor._threads, doctor._matrix_products): print(*part())"
     result = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
     assert "1000 threads on" in result.stdout
-    wide = gemm_table.place_columns("float32") > 0
+    wide = blas.columns_of_places("float32") > 0
     assert ("set FUNCTAD_BLAS to the path of a library" in result.stdout) is not wide
 
 

@@ -15,7 +15,7 @@ import functad
 import functad.numpy as jnp
 import functad.primitives.loops.convolution as convolution
 from functad import dtypes, interpreter, lax, machine_model
-from functad.backends.cpu.products.gemm_table import place_columns
+from functad.backends.cpu.products.blas import columns_of_places
 from functad.config import config
 from functad.evaluation import aval_of
 from functad.ir import Aval
@@ -459,7 +459,7 @@ def test_compiled_with_both_gradients(case, layout, monkeypatch):
         np.testing.assert_allclose(g, np.asarray(e), rtol=0, atol=5e-6 * scale, err_msg=name)
 
 
-@pytest.mark.skipif(not place_columns("float32"), reason="the processor has no vectors for products of places")
+@pytest.mark.skipif(not columns_of_places("float32"), reason="the processor has no vectors for products of places")
 @pytest.mark.parametrize("case", [case for case in COMPILED if case.startswith("places")])
 def test_places_are_what_is_compiled(case):
     program, lhs, rhs = channels_last(case)

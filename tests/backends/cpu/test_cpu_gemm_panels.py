@@ -12,7 +12,8 @@ import threading
 import numpy as np
 import pytest
 
-from functad.backends.cpu.products import blas, gemm_panels, gemm_table
+from functad.backends.cpu.products import blas
+from functad.backends.cpu.products.own import gemm_panels, gemm_table
 from functad.backends.cpu.runtime import layout as w
 from functad.config import config
 
@@ -235,7 +236,7 @@ def test_which_products_it_gets(core, m, n, k, ta, tb, own):
 def test_whether_the_library_has_shorter_vectors(description, vectors, narrow, monkeypatch):
     monkeypatch.setattr(blas.Blas, "description", description or "")
     monkeypatch.setattr(blas, "blas", lambda: blas.Blas("", ("sgemm",) if description is not None else (), "", "", ""))
-    monkeypatch.setattr(blas.gemm_table, "place_columns", lambda dtype: vectors)
+    monkeypatch.setattr(blas, "columns_of_places", lambda dtype: vectors)
     for cached in (blas._is_direct, blas.is_narrow):
         cached.cache_clear()
     try:

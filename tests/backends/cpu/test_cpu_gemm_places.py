@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from test_cpu_gemm_panels import before_a_wall
 
-from functad.backends.cpu.products import gemm_table
 from functad.backends.cpu.products import in_kernels as gemm_scalars
+from functad.backends.cpu.products.own import gemm_table
 
 WORDS = {"float32": gemm_scalars.gemm_places_f32, "float64": gemm_scalars.gemm_places_f64}
 TOLERANCE = {"float32": 1e-5, "float64": 1e-13}

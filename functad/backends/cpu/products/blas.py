@@ -9,7 +9,7 @@ import ctypes
 import importlib
 import os
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ import numpy as np
 from functad import machine_model
 from functad.backends.cpu.compile import objects
 from functad.backends.cpu.compile.loader import Loaded
-from functad.backends.cpu.products import gemm_table
 from functad.backends.cpu.runtime import layout as w
 from functad.backends.cpu.runtime.pool import address_of
 from functad.backends.cpu.runtime.tape import runtime
@@ -26,6 +25,11 @@ from functad.dtypes import kind_of
 from functad.errors import ArgumentError
 from functad.system import lapack, numpy_sort
 from functad.system.blas_library import Blas, library_at, numpys_blas
+
+try:
+    from functad.backends.cpu.products.own import gemm_table as own
+except ModuleNotFoundError:  # the folder is optional
+    own = None  # type: ignore[assignment]
 
 KINDS = {np.dtype(t): i for i, t in enumerate((np.float32, np.float64, np.complex64, np.complex128))}
 _VARIABLE = "FUNCTAD_BLAS"
@@ -82,9 +86,10 @@ def named_handle(name: str) -> int:
     what, _, dtype = name.rpartition("_")
     if not what:
         return handle(dtype)
-    kinds = {"places": gemm_table.places_handle, "sort": numpy_sort.sort_word}
-    make = kinds.get(what) or partial(_handle_of_routine, what)
-    return int(make(np.dtype(dtype)).ctypes.data)
+    if what == "places":
+        return int(own.places_handle(np.dtype(dtype)).ctypes.data)
+    made = numpy_sort.sort_word(np.dtype(dtype)) if what == "sort" else _handle_of_routine(what, np.dtype(dtype))
+    return int(made.ctypes.data)
 
 
 def has_routine(name: str, dtype: Any) -> bool:
@@ -114,11 +119,11 @@ def handle_for(dtype: Any, m: int, n: int, k: int, *, ta: bool, tb: bool, ldb: i
     if is_narrow(dtype):
         owns = min(m, n, k) >= machine_model.OWN_PRODUCT_EXTENT
         return (int(_handle_of_panels(dtype).ctypes.data), False) if owns else (handle(dtype), True)
-    if m * n * k > machine_model.OPENBLAS_DIRECT and _is_direct(dtype):
-        own = _best_own(dtype, m, n, k, ta=ta, tb=tb, ldb=ldb, ldc=ldc)
-        if own is not None:
+    if own is not None and m * n * k > machine_model.OPENBLAS_DIRECT and _is_direct(dtype):
+        best = _best_own(dtype, m, n, k, ta=ta, tb=tb, ldb=ldb, ldc=ldc)
+        if best is not None:
             # Of a product where the matrices lie, what fills no tile is the library's.
-            return int(own(dtype).ctypes.data), own is _handle_of_direct
+            return int(best(dtype).ctypes.data), best is _handle_of_direct
     return handle(dtype), True
 
 
@@ -156,14 +161,19 @@ def reads_in_place(dtype: Any) -> bool:
     return _is_direct(np.dtype(dtype))
 
 
+def columns_of_places(dtype: Any) -> int:
+    """What `Target.place_columns` answers: 0 where nobody computes products of places."""
+    return 0 if own is None else own.place_columns(dtype)
+
+
 @cache
 def _handle_of_panels(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    return gemm_table.with_table(_new_handle(dtype, 0, 0), dtype)
+    return own.with_table(_new_handle(dtype, 0, 0), dtype)
 
 
 @cache
 def _handle_of_direct(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    return gemm_table.direct_table(_new_handle(dtype, 0, 0), dtype, _handle_of_library(dtype))
+    return own.direct_table(_new_handle(dtype, 0, 0), dtype, _handle_of_library(dtype))
 
 
 @cache
@@ -175,7 +185,7 @@ def _is_direct(dtype: np.dtype[Any]) -> bool:
 def is_narrow(dtype: np.dtype[Any]) -> bool:
     """Whether functad's own product has longer vectors than what the library computes with, as far as that says."""
     known = not blas().is_library or bool(blas().description)
-    return known and not _is_direct(dtype) and bool(gemm_table.place_columns(dtype))
+    return known and not _is_direct(dtype) and bool(columns_of_places(dtype))
 
 
 @cache
@@ -183,7 +193,7 @@ def _handle(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     others = _handle_of_library(dtype)
     if not is_narrow(dtype):
         return others
-    return gemm_table.with_table(_new_handle(dtype, 0, 0), dtype, others)
+    return own.with_table(_new_handle(dtype, 0, 0), dtype, others)
 
 
 @cache

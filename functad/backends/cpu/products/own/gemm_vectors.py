@@ -16,8 +16,8 @@ from llvmlite import ir
 from functad import machine_model
 from functad.backends.cpu.compile.loader import PREFIX
 from functad.backends.cpu.compile.target import emitted, target_machine
-from functad.backends.cpu.products import gemm_direct
-from functad.backends.cpu.products.gemm_panels import DEPTH_UNIT, FEW_ROWS, ROWS, TILE_BYTES
+from functad.backends.cpu.products.own import gemm_direct
+from functad.backends.cpu.products.own.gemm_panels import DEPTH_UNIT, FEW_ROWS, ROWS, TILE_BYTES
 
 _VECTOR_BYTES = machine_model.VECTOR_BYTES
 _VECTORS = TILE_BYTES // _VECTOR_BYTES

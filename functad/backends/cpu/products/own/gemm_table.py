@@ -19,8 +19,8 @@ import numpy as np
 from functad.backends.cpu.compile import objects
 from functad.backends.cpu.compile.loader import Loaded
 from functad.backends.cpu.compile.processor import processor
-from functad.backends.cpu.products import gemm_direct as d
-from functad.backends.cpu.products import gemm_panels as p
+from functad.backends.cpu.products.own import gemm_direct as d
+from functad.backends.cpu.products.own import gemm_panels as p
 from functad.backends.cpu.runtime import layout as w
 from functad.backends.cpu.runtime.tape import runtime
 from functad.options import available_cores
@@ -110,7 +110,7 @@ def _vectors(dtype: np.dtype[Any], compiler: str, identity: str, names: Sequence
     source = Path(__file__).with_name("gemm_vectors.py").read_text(encoding="utf-8")
 
     def make(_: str) -> bytes:
-        vectors = importlib.import_module("functad.backends.cpu.products.gemm_vectors")
+        vectors = importlib.import_module("functad.backends.cpu.products.own.gemm_vectors")
         return bytes(getattr(vectors, compiler)(dtype))
 
     return objects.get_functions(source, identity, names, make).addresses
