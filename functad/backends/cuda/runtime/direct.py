@@ -80,13 +80,11 @@ def _places() -> dict[str, int] | None:
         return None
     block = _ProbedBlock(None, 0, 0)  # type: ignore[arg-type]
     memory = DeviceMemory(None, block, (), np.dtype(np.float32))
-    found: dict[str, int] = {}
-    for example, names in ((memory, ("address", "block", "committed", "device", "kept")), (block, ("shared",))):
-        found |= {n: place for n, place in zip(names, places_of_slots(example, names)) if place is not None}
-    return found if len(found) == _SLOTS else None
-
-
-_SLOTS = 6
+    names = ("address", "block", "committed", "device", "kept")
+    found = dict(zip(names, places_of_slots(memory, names)))
+    [found["shared"]] = places_of_slots(block, ["shared"])
+    known = {name: place for name, place in found.items() if place is not None}
+    return known if len(known) == len(found) else None
 
 
 class _ProbedBlock(PoolBlock):

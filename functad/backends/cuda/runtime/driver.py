@@ -114,6 +114,7 @@ class CudaDriver:
         self.launch_kernel: Callable[..., int] = calls.cuLaunchKernel
         self.change_kernel: Callable[..., int] = calls.cuGraphExecKernelNodeSetParams_v2
         self._launch_graph = calls.cuGraphLaunch
+        self._told_stream = _pointer(self.stream)  # in the form in which the driver takes it
         self._recorded = threading.Lock()  # while one is, nobody may wait for all streams
 
     @_in_context
@@ -141,7 +142,9 @@ class CudaDriver:
     def enter(self) -> int | None:
         """Make the GPU's context that of this thread, if it is not. Returns what was, for `leave`."""
         current = self._current
-        self.check(self._get_context(current.reference), "cuCtxGetCurrent")
+        code = self._get_context(current.reference)
+        if code:
+            self.check(code, "cuCtxGetCurrent")
         before: int | None = current.context.value
         if before != self._context:
             self.do("cuCtxSetCurrent", self._context)
@@ -289,7 +292,8 @@ class CudaDriver:
         for start, waits in zip(starts, after):
             others = (ctypes.c_void_p * len(waits))(*[nodes[other] for other in waits])
             nodes.append(start.add(text, others, bases))
-        return LaunchGraph(self._ready(text), text, nodes)
+        ready = self._ready(text)
+        return LaunchGraph(ready, text, nodes, _pointer(ready))
 
     @_in_context  # without one CUDA 13.0's driver crashes
     def change(self, graph: LaunchGraph, starts: Sequence[Start], numbers: Sequence[int], bases: Sequence[int]) -> bool:
@@ -313,7 +317,8 @@ class CudaDriver:
                 action(stream)
 
         text = self._captured(repeated, stream)
-        return LaunchGraph(self._ready(text), text, ())
+        ready = self._ready(text)
+        return LaunchGraph(ready, text, (), _pointer(ready))
 
     def _captured(self, action: Callable[[], None], stream: int) -> int:
         graph = ctypes.c_void_p()
@@ -343,7 +348,7 @@ class CudaDriver:
         if what not in self._started:
             self._begin(what)
         before = self.enter()
-        code = self._launch_graph(graph.ready, self.stream)
+        code = self._launch_graph(graph.told, self._told_stream)
         if before != self._context:
             self.leave(before)
         if code:
