@@ -30,7 +30,7 @@ def load_words(*modules: ModuleType) -> objects.LoadedObject:
         compiler = importlib.import_module("functad.backends.cpu.compile.integer_compiler")
         return bytes(compiler.compile_words(source, names, exports))
 
-    return objects.get(source, "runtime", exports, make)
+    return objects.get_functions(source, "runtime", exports, make)
 
 
 class BuiltIn:

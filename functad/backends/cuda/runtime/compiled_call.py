@@ -57,7 +57,7 @@ def call_on_device(frame, leaves, count) -> int:
     if count == words[LEAVES] and claim(words, TAKEN, 0, 1) == 1:
         held = take_memories(pool, words, leaves)
         if held == count:
-            answer = answer_to(pool, words, leaves)
+            answer = device_answer(pool, words, leaves)
         entry = words + 8 * FRAME_HEAD
         for _ in range(held):
             call_word(pool[w.DECREF], entry[LEAF_MEMORY])
@@ -84,7 +84,7 @@ def take_memories(pool, words, leaves) -> int:
     return words[LEAVES]
 
 
-def answer_to(pool, words, leaves) -> int:
+def device_answer(pool, words, leaves) -> int:
     """What to return, where the memories of all leaves are known; None without a reference."""
     committed = committed_of(words)
     if may_be_given(pool, words, committed) == 0:
@@ -97,7 +97,7 @@ def answer_to(pool, words, leaves) -> int:
     if new == 0:
         return 0
     give_away(pool, words, leaves)
-    answer = results_of(pool, words, new[HEAD + 1], committed)
+    answer = device_results(pool, words, new[HEAD + 1], committed)
     call_word(pool[w.DECREF], new)
     return answer
 
@@ -164,7 +164,7 @@ def give_away(pool, words, leaves) -> None:
         entry += 8 * LEAF_SIZE
 
 
-def results_of(pool, words, new, committed) -> int:
+def device_results(pool, words, new, committed) -> int:
     """The results as an Array or a tuple of Arrays; 0 if there is no memory. new: memories that are no leaf's."""
     leaves = words + 8 * FRAME_HEAD
     first = leaves + 8 * LEAF_SIZE * words[LEAVES]
