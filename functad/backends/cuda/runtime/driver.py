@@ -25,7 +25,7 @@ from functad.records import NamedTuple
 _pointer = ctypes.c_void_p
 _NON_BLOCKING = 1  # a stream that does not wait for those of other libraries
 _THREAD_LOCAL = 1  # what other threads do meanwhile is no part of a capture
-_MAJOR, _MINOR, _SHARED, _MULTIPROCESSORS, _BLOCK_THREADS = 75, 76, 97, 16, 1  # attributes of devices
+_MAJOR, _MINOR, _MULTIPROCESSORS = 75, 76, 16  # attributes of devices
 _DEVICE_NUMBER, _MEMORY_TYPE = 9, 2  # attributes of addresses
 _HOST = 1  # the type of memory of the host that the driver knows
 _DYNAMIC_SHARED = 8  # attribute of functions
@@ -41,8 +41,6 @@ class DeviceFacts(NamedTuple):
     name: str
     capability: tuple[int, int]
     multiprocessors: int
-    shared_bytes: int  # that a block may have
-    block_threads: int  # at most
 
 
 class Compiler(Protocol):
@@ -126,11 +124,11 @@ class CudaDriver:
     def facts(self) -> DeviceFacts:
         name = ctypes.create_string_buffer(256)
         self.do("cuDeviceGetName", name, len(name), self._device)
-        major, minor, shared, processors, threads = (
+        major, minor, processors = (
             self.got(ctypes.c_int, "cuDeviceGetAttribute", attribute, self._device).value
-            for attribute in (_MAJOR, _MINOR, _SHARED, _MULTIPROCESSORS, _BLOCK_THREADS)
+            for attribute in (_MAJOR, _MINOR, _MULTIPROCESSORS)
         )
-        return DeviceFacts(name.value.decode(errors="replace"), (major, minor), processors, shared, threads)
+        return DeviceFacts(name.value.decode(errors="replace"), (major, minor), processors)
 
     @_in_context
     def capacity(self) -> tuple[int, int]:
