@@ -182,7 +182,7 @@ _SHOWN = 8
 def size_class(nbytes: int) -> int:
     """The size of the piece that is taken for so many bytes: sizes close to each other share pieces.
 
-    >>> rounded(1), rounded(5000), rounded(3_000_000)
+    >>> size_class(1), size_class(5000), size_class(3_000_000)
     (512, 5120, 3145728)
     """
     step = machine_model.CUDA_POOL_BYTES
