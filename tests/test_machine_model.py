@@ -21,6 +21,7 @@ NAMES = [name for name in vars(machine_model) if name.isupper()]
 NOT_TUNED = {
     "backends/cpu/runtime/layout.py": "where words lie in records that compiled code reads",
     "backends/cpu/scalars": "coefficients and ends of the ranges of formulas",
+    "backends/cuda/runtime/compiled_call.py": "where words lie in records that compiled code reads",
     "backends/cuda/runtime/driver.py": "flags and attributes of NVIDIA's driver",
     "backends/cuda/runtime/driver_library.py": "versions of NVIDIA's driver, and numbers of its failures",
     "backends/cuda/runtime/cublas.py": "numbers of NVIDIA's library",
@@ -40,8 +41,8 @@ NOT_TUNED = {
     "NOT_FINITE": "bits of a float",
     "backends/cpu/runtime/python_objects.py": "NumPy's table of functions",
     "MAX_THREADS": "room in a record",
-    "_METH_O": "a flag of Python's",
-    "_METH_FASTCALL": "a flag of Python's",
+    "METH_O": "a flag of Python's",
+    "METH_FASTCALL": "a flag of Python's",
     "_LEAST_FLOOR": "digits that are printed",
     "_CANDIDATES": "which repetitions are spoken of",
     "FUNCTION_WEIGHT": "how operations that are printed are counted",

@@ -117,6 +117,7 @@ def make_call_at(
         text = _DeviceCallText(place.device, commits=place.given or any(map(is_committed, consts)))
         text.read_arguments(arguments)
         text.leave_if_held(followed)
+        text.enter_on_device(arguments, constants, executable, results)
         text.read_leaves(arguments)
         text.run(arguments, constants, executable)
         text.build(results)
@@ -144,6 +145,15 @@ class _DeviceCallText(CallText):
             "DeviceArray": DeviceArray, "DeviceKeyArray": DeviceKeyArray, "held_by": held_by, "hold": hold,
             "memory_of_type": _memory_of_type, "D": device,
         }  # fmt: skip
+
+    def enter_on_device(
+        self, arguments: Arguments, constants: Sequence[Any], executable: Any, results: Results
+    ) -> None:
+        """Hand over the leaves as they are, if all lie on the device."""
+        if all(issubclass(kind, DeviceArray) for kind in arguments.classes):
+            leaves, computed = ([interned(aval) for aval in side.avals] for side in (arguments, results))
+            make = executable.placed(self.objects["D"]).direct_call
+            self.answer_directly(make(constants, leaves, arguments.donated, computed, self.commits), results)
 
     def read_leaf(self, i: int, leaf: str, aval: Aval, kind: type) -> None:
         if not issubclass(kind, DeviceArray):

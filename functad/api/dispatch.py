@@ -350,7 +350,7 @@ class CallText:
     def enter_directly(
         self, arguments: Arguments, constants: Sequence[np.ndarray], executable: Any, results: Results
     ) -> None:
-        """Hand over the leaves as they are, where the executable knows Arrays itself; it returns None for others."""
+        """Hand over the leaves as they are, where the executable knows Arrays itself."""
         if not hasattr(executable, "direct_call") or any(name is not None for name in arguments.donated):
             return
         if not set(arguments.classes) <= {ArrayImpl, np.ndarray, float}:
@@ -358,18 +358,27 @@ class CallText:
         leaves = [interned(aval) for aval in arguments.avals]
         numbers = [not a.shape and dtypes.dtype_of(0.0) == (a.dtype, a.weak_type) for a in leaves]
         given = [np.asarray(c, order="C") for c in constants]
-        direct = executable.direct_call(given, leaves, numbers, [interned(aval) for aval in results.computed()])
+        computed = [interned(aval) for aval in results.computed()]
+
+        def value(i: int) -> str:
+            leaf = self.leaves[i]
+            return f"({leaf}._value if type({leaf}) is ArrayImpl else array({leaf}, {self.object(leaves[i].dtype)}))"
+
+        self.answer_directly(executable.direct_call(given, leaves, numbers, computed), results, value)
+
+    def answer_directly(
+        self, direct: Callable[..., Any] | None, results: Results, value: Callable[[int], str] = "{}".format
+    ) -> None:
+        """Return what a function of the leaves gives, the results that are computed; it returns None for some leaves.
+
+        value: as for `places`.
+        """
         if direct is None:
             return
         self.objects["direct"] = direct
         self.add(f"values = direct({', '.join(self.leaves)})", "if values is not None:")
         start = len(self.lines)
         self.add(f"{', '.join(f'y{k}' for k in range(len(results.computed())))} = values")
-
-        def value(i: int) -> str:
-            leaf = self.leaves[i]
-            return f"({leaf}._value if type({leaf}) is ArrayImpl else array({leaf}, {self.object(leaves[i].dtype)}))"
-
         names = self.places(results, value)
         self.add(f"return {self.tree(results.out_tree, iter(names))}")
         self.lines[start:] = [f"    {line}" for line in self.lines[start:]]

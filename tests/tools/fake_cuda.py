@@ -98,7 +98,7 @@ class FakeCuda:
         buffer.value = b"Fake GPU"[: size - 1]
 
     def _cuDeviceGetAttribute(self, out: Any, attribute: int, device: int) -> None:
-        out._obj.value = {75: 9, 76: 0, 97: 232448, 16: 132, 1: 1024}[attribute]
+        out._obj.value = {75: 9, 76: 0, 16: 132}[attribute]
 
     def _cuDevicePrimaryCtxRetain(self, out: Any, device: int) -> None:
         out._obj.value = self._new("context", device)

@@ -10,16 +10,19 @@ import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
+from operator import itemgetter
 
 import numpy as np
 
 from functad import machine_model
 from functad.backends.cpu import report
 from functad.backends.cpu.compile.objects import keep_source
+from functad.backends.cpu.runtime.direct import DirectCall
 from functad.backends.cpu.runtime.plain import load_source
 from functad.backends.cuda.lowering import THREADS, CudaLowering
 from functad.backends.cuda.products.library import library_product
 from functad.backends.cuda.runtime.device import CudaDevice, cuda_devices
+from functad.backends.cuda.runtime.direct import DeviceCallTypes, bind_on_device
 from functad.backends.cuda.runtime.launching import ArrayPlace, Kernel, Launch, LibraryProduct
 from functad.backends.cuda.runtime.memory import DeviceMemory, described
 from functad.backends.cuda.runtime.pool import PoolBlock, Request, request
@@ -36,7 +39,7 @@ from functad.backends.cuda.runtime.running import (
 from functad.backends.cuda.scalars.registry import SIMULATED
 from functad.backends.walking import Address
 from functad.errors import ArgumentError
-from functad.ir import Program
+from functad.ir import Aval, Program
 from functad.lowering.blocks import Instruction, leaves
 from functad.lowering.memory.buffers import Buffer
 from functad.lowering.steps import CallStep, GemmStep
@@ -122,14 +125,10 @@ class PlacedExecutable:
         self._read_plan()
 
     def _laid_out(self) -> CallLayout:
-        """Where storages lie among the pieces of memory of a call: arguments, constants, results, temporaries."""
+        """Where storages lie among the pieces of memory of a call: arguments, results, temporaries, constants."""
         schedule, memory_plan = self._executable.schedule, self._executable.memory_plan
         places = {buffer.storage: Address(Base(n)) for n, buffer in enumerate(schedule.inputs)}
         count = len(schedule.inputs)
-        constants = [*schedule.constants, *self._executable.generated.tickets]
-        for n, (buffer, block) in enumerate(zip(constants, self._constants), count):
-            places[buffer.storage] = Address(Base(n, block.address))
-        count += len(self._constants)
         for buffer in schedule.outputs:
             storage = buffer.storage
             if storage.kind == "output" and storage not in places:
@@ -140,6 +139,10 @@ class PlacedExecutable:
             arena = Base(count + len(self._requests))
             self._requests.append(request(memory_plan.arena_bytes, "temporaries", f"of {self._name}"))
             places.update((storage, Address(arena, offset)) for storage, offset in memory_plan.offsets.items())
+        count += len(self._requests)
+        constants = [*schedule.constants, *self._executable.generated.tickets]
+        for n, (buffer, block) in enumerate(zip(constants, self._constants), count):
+            places[buffer.storage] = Address(Base(n, block.address))
         return places
 
     def _read_plan(self) -> None:
@@ -147,20 +150,30 @@ class PlacedExecutable:
         places = dict(self._layout)
         for part in self.plan:
             places.update(part.moves if isinstance(part, Stretch) else ())
-        outputs = [buffer.storage.memory for buffer in self._executable.schedule.outputs]
-        self._repeated = {k for k, storage in enumerate(outputs) if storage in outputs[:k]}
+        outputs = self._executable.schedule.outputs
+        memories = [buffer.storage.memory for buffer in outputs]
+        self._repeated = {k for k, memory in enumerate(memories) if memory in memories[:k]}
         parts = [part for part in self.plan if isinstance(part, Stretch)]
         whole = parts[0] if len(parts) == len(self.plan) == 1 else None
         self._stretch = whole if whole and not any(base.pointer for base in whole.bases) else None
-        self._bases = [base.number for base in self._stretch.bases] if self._stretch else []
-        results = zip(outputs, self._executable.schedule.outputs) if self._stretch else ()
-        numbered = [(places[s].memory.number, buffer) for s, buffer in results]
-        self._results = [(n, buffer.shape, buffer.dtype, self._is_given(n, buffer)) for n, buffer in numbered]
+        self._given: list[int | None] = [None] * len(outputs)  # the arguments that become results
+        self._made: list[tuple[int, tuple[int, ...], np.dtype]] = []
+        self._starts_at_addresses = False  # or of blocks
+        self._kept: list[int] = []  # the address of temporaries that all calls have
+        if self._stretch is None:
+            return
+        self._bases = _chosen([base.number for base in self._stretch.bases])
+        for k, (buffer, memory) in enumerate(zip(outputs, memories)):
+            number = places[memory].memory.number
+            if self._is_given(number, buffer):
+                self._given[k] = number
+            else:
+                self._made.append((number, buffer.shape, buffer.dtype))
+        self._starts_at_addresses = all(number >= len(self._executable.schedule.inputs) for number, _, _ in self._made)
         # Launches of several calls come one after the other, where nothing of Python stands between those of one.
-        arena = self._executable.memory_plan.arena_bytes
-        self._kept = None
-        if self._stretch and 0 < arena <= machine_model.CUDA_KEPT_ARENA:
-            self._kept = self._device.pool.take_all([self._requests.pop()])[0]
+        if 0 < self._executable.memory_plan.arena_bytes <= machine_model.CUDA_KEPT_ARENA:
+            self._constants += self._device.pool.take_all([self._requests.pop()])
+            self._kept = [self._constants[-1].address]
 
     def _is_given(self, number: int, result: Buffer) -> bool:
         """Whether a result in the memory of that number is all that is left of a donated argument, of its type."""
@@ -174,38 +187,74 @@ class PlacedExecutable:
 
         A donated argument's memory is the result's that takes its place.
         """
-        blocks = self._blocks(args)
-        stretch, device = self._stretch, self._device
-        if stretch is None:
-            results = self._run_in_parts(blocks)
-        else:
-            stretch.start(tuple([blocks[n].address for n in self._bases]))
-            results = []
-            for n, shape, dtype, is_given in self._results:
-                given = args[n] if is_given else None
-                if isinstance(given, DeviceMemory):
-                    memory = given
-                else:  # what DeviceMemory(...) does, without the call
-                    memory = _new(DeviceMemory)
-                    memory.device, memory.block, memory.shape, memory.dtype = device, blocks[n], shape, dtype
+        memories = self._memories(args)
+        made = iter(self.start([memory.block for memory in memories]))
+        results = []
+        for number in self._given:
+            if number is None:
+                memory = next(made)
+            else:
+                memory = memories[number]
                 memory.kept, memory.committed = None, True
-                results.append(memory)
+            results.append(memory)
         for k in self._repeated:  # each has memory of its own
             results[k] = results[k].copy()
         return results
 
-    def _blocks(self, args: Sequence[CallValue]) -> list[PoolBlock]:
-        try:
-            blocks = [value.block for value in args]  # type: ignore[union-attr]
-        except AttributeError:
-            put, what = self._device.put, f"an argument of {self._name}"
-            blocks = [(v if isinstance(v, DeviceMemory) else put(v, what)).block for v in args]
-        blocks += self._constants
-        if self._requests:
-            blocks += self._device.pool.take_all(self._requests)
-        if self._kept is not None:
-            blocks.append(self._kept)
-        return blocks
+    def direct_call(
+        self,
+        constants: Sequence[DeviceMemory],
+        leaves: Sequence[Aval],
+        donated: Sequence[str | None],
+        results: Sequence[Aval],
+        commits: bool,
+    ) -> DirectCall | None:
+        """A function of the leaves of a call themselves, as `bind_on_device` describes it; constants come before."""
+        if self._repeated:
+            return None
+        given = [None if number is None else number - len(constants) for number in self._given]
+        types = DeviceCallTypes(leaves, donated, results, given, commits)
+        wanted, start = ("address", self.start_at) if self._starts_at_addresses else ("block", self.start)
+        if not constants:
+            return bind_on_device(start, wanted, self._device, types)
+        known = [getattr(constant, wanted) for constant in constants]
+        return bind_on_device(lambda others: start([*known, *others]), wanted, self._device, types)
+
+    def start(self, blocks: Sequence[PoolBlock]) -> list[DeviceMemory]:
+        """Start it on arguments that lie on the device. Returns the results that are none of these."""
+        blocks = [*blocks, *self._device.pool.take_all(self._requests)]
+        if self._stretch is None:
+            return self._run_in_parts([*blocks, *self._constants])
+        self._stretch.start(self._addresses(blocks))
+        return self._results(blocks, 0)
+
+    def start_at(self, addresses: list[int]) -> list[DeviceMemory]:
+        """As `start`, where all that is new is the results that it returns. The list is the call's own."""
+        blocks = self._device.pool.take_all(self._requests)
+        first = len(addresses)
+        addresses += [block.address for block in blocks]
+        addresses += self._kept
+        self._stretch.start(self._bases(addresses))  # type: ignore[union-attr]
+        return self._results(blocks, first)
+
+    def _results(self, blocks: Sequence[PoolBlock], first: int) -> list[DeviceMemory]:
+        """The results that are no argument's Arrays; first: the number of the first block."""
+        results = []
+        for number, shape, dtype in self._made:  # what DeviceMemory(...) does, without the call
+            memory = _new(DeviceMemory)
+            block = memory.block = blocks[number - first]
+            memory.address, memory.device, memory.shape, memory.dtype = block.address, self._device, shape, dtype
+            memory.kept, memory.committed = None, True
+            results.append(memory)
+        return results
+
+    def _memories(self, args: Sequence[CallValue]) -> list[DeviceMemory]:
+        put, what = self._device.put, f"an argument of {self._name}"
+        return [value if isinstance(value, DeviceMemory) else put(value, what) for value in args]
+
+    def _addresses(self, blocks: Sequence[PoolBlock]) -> tuple[int, ...]:
+        """Where the bases of the stretch begin."""
+        return self._bases([block.address for block in blocks] + self._kept)
 
     def _run_in_parts(self, blocks: Sequence[PoolBlock]) -> list[DeviceMemory]:
         run = DeviceRun(self._device, self._name, blocks, self._layout)
@@ -251,12 +300,19 @@ class PlacedExecutable:
                 "Python, so profile what they contain"
             )
         donated = self._executable.donated
-        blocks = self._blocks([a.copy() if d and isinstance(a, DeviceMemory) else a for a, d in zip(args, donated)])
-        bases = tuple([blocks[n].address for n in self._bases])
-        return profile_of(self._device, stretch, bases)
+        memories = self._memories([a.copy() if d and isinstance(a, DeviceMemory) else a for a, d in zip(args, donated)])
+        blocks = [*[memory.block for memory in memories], *self._device.pool.take_all(self._requests)]
+        return profile_of(self._device, stretch, self._addresses(blocks))
 
 
 _new = object.__new__
+
+
+def _chosen(numbers: Sequence[int]) -> Callable[[Sequence[int]], tuple[int, ...]]:
+    """A function of a sequence that gives its items of these numbers."""
+    if len(numbers) > 1:
+        return itemgetter(*numbers)  # a tuple
+    return lambda items: tuple([items[number] for number in numbers])
 
 
 def _is_launch(instruction: Instruction) -> bool:

@@ -410,6 +410,24 @@ def check_donation() -> None:
             assert once.committed is committed and add(once, other).committed is committed
 
 
+def check_donation_of_keys_beside_constants() -> None:
+    """The same as on the CPU, call after call: what the function closes over comes before its arguments."""
+    ends = []
+    for device in (functad.devices("cpu")[0], gpu()):
+        fixed, key, w = functad.device_put((X, functad.random.key(0), np.zeros((2, 3), np.float32)), device)
+
+        def step(key: Any, w: Any, fixed: Any = fixed) -> Any:
+            return functad.random.split(key)[0], w * fixed + functad.random.normal(key, (2, 3))
+
+        jitted = functad.jit(step, donate_argnums=(0, 1))
+        for _ in range(4):
+            key, w = jitted(key, w)
+        assert w.device is device
+        ends.append((functad.random.key_data(key), w))
+    for e, g in zip(*ends):
+        np.testing.assert_allclose(np.asarray(g), np.asarray(e), rtol=1e-5)
+
+
 def check_stages_on_devices() -> None:
     x = on_gpu(X)
     lowered = functad.jit(lambda x: jnp.sin(x) + 1).lower(x)

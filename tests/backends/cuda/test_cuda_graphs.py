@@ -24,6 +24,7 @@ from functad import lax, nn
 from functad.backends.cuda import executable as cuda_backend
 from functad.backends.cuda.runtime.dependencies import Access, dependencies_of, longest_chain
 from functad.backends.cuda.runtime.running import DeviceRun
+from functad.device_arrays import on_device
 from functad.errors import DeviceError
 from functad.ir import Aval
 from functad.optimize.pipeline import simplify
@@ -99,7 +100,7 @@ def test_pointers_are_behind_a_graph_where_they_are_behind_its_launches() -> Non
     x = device.put(np.ones((64, 64), F32))
     ends = []
     for _ in range(3):
-        blocks = placed._blocks([x])
+        blocks = [x.block, *device.pool.take_all(placed._requests), *placed._constants]
         run = DeviceRun(device, "step", blocks, placed._layout)
         known = len(run.places)
         run.run(placed.plan)
@@ -295,11 +296,11 @@ def meet(one: Access, other: Access) -> bool:
 def test_one_launch_is_a_graph_too_and_a_call_enters_few_functions() -> None:
     fake = FakeCuda()
     device = device_of(fake)
-    step = executable(lambda x: [x + 1], X).placed(device).run
-    x = device.put(np.ones(6, F32))
+    step = executable(lambda x: [x + 1], X).placed(device).direct_call([], [X], [None], [X], commits=False)
+    assert step is not None
+    x = on_device(device.put(np.ones(6, F32)), X)
     for _ in range(4):
-        result = step([x])
-        del result
+        step(x)
     fake.calls.clear()
     entered: list[str] = []
     own = str(Path(functad.__file__).parent)
@@ -310,12 +311,12 @@ def test_one_launch_is_a_graph_too_and_a_call_enters_few_functions() -> None:
 
     sys.setprofile(note)
     try:
-        step([x])
+        step(x)
     finally:
         sys.setprofile(None)
     assert fake.calls == ["cuCtxGetCurrent", "cuGraphLaunch"]
     assert sorted(n for n in entered if n[0] != "<") == sorted(
-        ["run", "_blocks", "take_all", "_sort_in", "__init__", "start", "replay", "enter", "check", "__del__"]
+        ["start_at", "take_all", "_sort_in", "start", "replay", "enter", "__del__", "_results"]
     )
 
 

@@ -135,9 +135,9 @@ def results_of(pool, tape, entry, count, slots, first) -> int:
     else:
         call_nothing(pool[w.CLEAR_ERROR])
     if status == 0 or status == w.HELPERS_MISSING:
-        return wrapped(pool, entry, count)
+        return wrapped(pool, entry, count, w.RESULT_SIZE)
     for _ in range(made):
-        call_word(pool[w.DECREF], entry[w.RESULT_ARRAY])
+        call_word(pool[w.DECREF], entry[w.RESULT_VALUE])
         entry += 8 * w.RESULT_SIZE
     if status == w.RAISED:
         answer = 0
@@ -154,7 +154,8 @@ def new_arrays(pool, entry, count, slots) -> int:
             array = new_aligned(pool, entry)
         if array == 0:
             return i
-        entry[w.RESULT_ARRAY] = array
+        array[ARRAY_FLAGS] = array[ARRAY_FLAGS] & READ_ONLY  # for whoever has it later
+        entry[w.RESULT_VALUE] = array
         slots[i] = array[HEAD]
         entry += 8 * w.RESULT_SIZE
     return count
@@ -184,40 +185,3 @@ def new_aligned(pool, entry) -> int:
         return 0
     array[ARRAY_BASE] = memory
     return array
-
-
-def wrapped(pool, entry, count) -> int:
-    """The results as an Array or a tuple of Arrays, which takes over all references; 0 if there is no memory."""
-    if count == 1:
-        return new_impl(pool, entry)
-    together = new_object(pool[w.NEW_TUPLE], count)
-    missing = 0
-    for i in range(count):
-        array = new_impl(pool, entry)
-        entry += 8 * w.RESULT_SIZE
-        if array == 0:
-            missing = 1
-        elif together != 0:
-            set_item(pool[w.SET_ITEM], together, i, array)
-        else:
-            call_word(pool[w.DECREF], array)
-    if missing == 1 and together != 0:
-        call_word(pool[w.DECREF], together)
-        together = 0
-    return together
-
-
-def new_impl(pool, entry) -> int:
-    """An Array around a new ndarray, whose reference it takes over; from now on nobody writes to it."""
-    array = entry[w.RESULT_ARRAY]
-    array[ARRAY_FLAGS] = array[ARRAY_FLAGS] & READ_ONLY
-    made = new_instance(pool[w.NEW_INSTANCE], pool[w.IMPL_TYPE], 0)
-    if made == 0:
-        call_word(pool[w.DECREF], array)
-        return 0
-    call_word(pool[w.INCREF], entry[w.RESULT_AVAL])
-    call_word(pool[w.INCREF], entry[w.RESULT_WEAK])
-    made[pool[w.IMPL_VALUE]] = array
-    made[pool[w.IMPL_AVAL]] = entry[w.RESULT_AVAL]
-    made[pool[w.IMPL_WEAK]] = entry[w.RESULT_WEAK]
-    return made

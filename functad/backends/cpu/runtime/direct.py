@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.array import ArrayImpl
 from functad.backends.cpu.runtime.tape import Tape, Words, runtime
 from functad.ir import Aval
 from functad.records import NamedTuple
@@ -46,11 +47,12 @@ def bind_directly(tape: Tape, slots: Words, arena: Any, types: DirectTypes) -> D
     for aval, number in zip(types.leaves, types.numbers):
         scratch = np.zeros(1, np.int64).view(aval.dtype)[:1].reshape(()) if number else None
         place = 0 if scratch is None else id(scratch)
-        words += [*_words(aval, kept), not aval.weak_type, place, aval.dtype.itemsize == 8, 0]
+        words += [id(aval), id(bool(aval.weak_type)), *_elements(aval, kept)]
+        words += [not aval.weak_type, place, aval.dtype.itemsize == 8, 0]
         kept.append(scratch)
     for aval in types.results:
-        words += [*_words(aval, kept), _memory(aval, kept), 0]
-    return runtime().bind_directly(words, *kept)
+        words += [id(aval), id(bool(aval.weak_type)), id(ArrayImpl), 0, *_elements(aval, kept), _memory(aval, kept)]
+    return runtime().direct.bound(words, *kept)
 
 
 def _memory(aval: Aval, kept: list[Any]) -> int:
@@ -62,7 +64,8 @@ def _memory(aval: Aval, kept: list[Any]) -> int:
     return int(size.ctypes.data)
 
 
-def _words(aval: Aval, kept: list[Any]) -> list[int]:
+def _elements(aval: Aval, kept: list[Any]) -> list[int]:
+    """The address of the dtype, the rank, and the address of the axes' sizes."""
     shape = np.array(aval.shape, np.int64)
     kept.append(shape)
-    return [id(aval), id(bool(aval.weak_type)), id(aval.dtype), len(aval.shape), shape.ctypes.data]
+    return [id(aval.dtype), len(aval.shape), shape.ctypes.data]

@@ -85,12 +85,14 @@ LEAF_ARRAY = 8  # during a call: the array, which it holds
 LEAF_SIZE = 9
 RESULT_AVAL = 0  # as of a leaf
 RESULT_WEAK = 1
-RESULT_DTYPE = 2
-RESULT_RANK = 3
-RESULT_SHAPE = 4
-RESULT_MEMORY = 5  # address of the size of the memory in which the array begins at a cache line, or 0
-RESULT_ARRAY = 6  # during a call: the new array
-RESULT_SIZE = 7
+RESULT_TYPE = 2  # address of the class of the Array
+RESULT_VALUE = 3  # during a call: what holds its elements
+RESULT_HEAD = 4  # words that all entries of results begin with
+RESULT_DTYPE = 4
+RESULT_RANK = 5
+RESULT_SHAPE = 6
+RESULT_MEMORY = 7  # address of the size of the memory in which the array begins at a cache line, or 0
+RESULT_SIZE = 8
 
 # The cancellation token of a call, by which whoever works for it learns that it shall stop.
 CANCELLATION_POLL = 0  # address of `runtime.compiled.poll`, for kernels

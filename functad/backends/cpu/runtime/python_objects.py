@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ def tell_makers(words: Any) -> str:
     functions = c_functions()
     if functions is None:
         return "NumPy has another table of C functions than expected"
-    places = _places_of_slots()
+    places = places_of_slots(ArrayImpl(np.zeros(1)), ("_value", "_aval", "weak_type"))
     if None in places:
         return "an Array's slots do not lie where expected"
     api = ctypes.pythonapi
@@ -75,14 +76,13 @@ def tell_makers(words: Any) -> str:
 _NUMBER = 1234.5
 
 
-def _places_of_slots() -> list[int | None]:
-    """Which words of an Array are its value, its type, and whether that is weak."""
-    array = ArrayImpl(np.zeros(1))
+def places_of_slots(example: Any, names: Sequence[str]) -> list[int | None]:
+    """Which words of an object with slots are those of these names; None for one that is not found. It is changed."""
+    words = (ctypes.c_int64 * (type(example).__basicsize__ // 8)).from_address(id(example))
     found: list[int | None] = []
-    for name in ("_value", "_aval", "weak_type"):
+    for name in names:
         mark: Any = object()
-        setattr(array, name, mark)
-        words = (ctypes.c_int64 * (ArrayImpl.__basicsize__ // 8)).from_address(id(array))
+        setattr(example, name, mark)
         places = [place for place, word in enumerate(words) if word == id(mark)]
         found.append(places[0] if len(places) == 1 else None)
     return found

@@ -6,19 +6,17 @@ This file must not know what the instructions compute, nor how a Program becomes
 from __future__ import annotations
 
 import ctypes
-import importlib
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from functad import machine_model
-from functad.backends.cpu.compile import objects
 from functad.backends.cpu.products import gemm_runtime
-from functad.backends.cpu.runtime import compiled, compiled_entry
+from functad.backends.cpu.runtime import compiled, compiled_arrays, compiled_entry
 from functad.backends.cpu.runtime import layout as w
+from functad.backends.cpu.runtime.built_in import METH_FASTCALL, METH_O, BuiltIn, load_words
 from functad.backends.cpu.runtime.pool import Pool
 from functad.backends.cpu.runtime.python_objects import layout_problem, tell_makers
 from functad.config import config
@@ -198,26 +196,14 @@ class Runtime:
     """The compiled runtime, loaded: addresses of its functions, the pool, and how Python enters."""
 
     def __init__(self) -> None:
-        files = (compiled.__file__, compiled_entry.__file__, gemm_runtime.__file__)
-        source = "\n".join(Path(file).read_text(encoding="utf-8") for file in files)
-        exports = compiled.EXPORTS + compiled_entry.EXPORTS + gemm_runtime.EXPORTS
-
-        def make(_: str) -> bytes:
-            # Loading the compiler takes time that a warm cache saves.
-            words = importlib.import_module("functad.backends.cpu.compile.integer_compiler")
-            return bytes(
-                words.compile_words(source, vars(compiled_entry) | vars(compiled) | vars(gemm_runtime), exports)
-            )
-
-        self.kernels = objects.get_functions(source, "runtime", exports, make)
+        self.kernels = load_words(compiled, compiled_arrays, compiled_entry, gemm_runtime)
         self.addresses = self.kernels.addresses
         # As a function of Python's own interface, so that an exception that it has set is raised.
         self.enter = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)(self.addresses["enter"])
         self.pool = Pool(self.addresses)
         config.watch("num_threads", self.pool.set_threads)
-        # Python reads these records as long as a function made of them lives: for ever.
-        self._method = _MethodDefinition(b"run", self.addresses["call"], _METH_O, None)
-        self._direct_method = _MethodDefinition(b"run", self.addresses["call_directly"], _METH_FASTCALL, None)
+        self._bound = BuiltIn(self.kernels, "call", METH_O)
+        self.direct = BuiltIn(self.kernels, "call_directly", METH_FASTCALL)
         self.entry_problem = layout_problem()
         self.direct_problem = self.entry_problem or tell_makers(self.pool.words)
         self.pool.survive_forks()
@@ -225,13 +211,7 @@ class Runtime:
     def bind(self, tape: Tape, slots: Words, arrays: int) -> BoundTape:
         if self.entry_problem:
             return self._bind_in_python(tape, slots, arrays)
-        return _new_function(
-            ctypes.byref(self._method), _frame([tape.address, slots.ctypes.data, arrays], tape, slots), None
-        )
-
-    def bind_directly(self, words: Sequence[int], *kept: Any) -> Callable[..., Any]:
-        """The function that `direct` describes, whose frame has these words and keeps what they point to."""
-        return _new_function(ctypes.byref(self._direct_method), _frame(words, *kept), None)
+        return self._bound.bound([tape.address, slots.ctypes.data, arrays], tape, slots)
 
     def _bind_in_python(self, tape: Tape, slots: Words, arrays: int) -> BoundTape:
         def call(given: list[np.ndarray[Any, Any]]) -> int:
@@ -256,35 +236,6 @@ def runtime() -> Runtime:
 
 
 _runtime: list[Runtime] = []
-
-
-class _Frame(np.ndarray[Any, Any]):
-    """The words of a bound tape; a Python function made by `bind` keeps them, and they keep what they point to."""
-
-    kept: tuple[Any, ...]
-
-
-def _frame(words: Sequence[int], *kept: Any) -> _Frame:
-    frame = np.array(words, np.int64).view(_Frame)
-    frame.kept = kept
-    return frame
-
-
-class _MethodDefinition(ctypes.Structure):
-    """PyMethodDef of Python's stable ABI."""
-
-    _fields_ = [
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    ]
-
-
-_METH_O, _METH_FASTCALL = 0x0008, 0x0080
-_new_function = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
-    ("PyCFunction_NewEx", ctypes.pythonapi)
-)
 
 
 def chunk_count(block: TapeBlock) -> int:

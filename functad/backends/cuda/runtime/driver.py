@@ -25,7 +25,7 @@ from functad.records import NamedTuple
 _pointer = ctypes.c_void_p
 _NON_BLOCKING = 1  # a stream that does not wait for those of other libraries
 _THREAD_LOCAL = 1  # what other threads do meanwhile is no part of a capture
-_MAJOR, _MINOR, _SHARED, _MULTIPROCESSORS, _BLOCK_THREADS = 75, 76, 97, 16, 1  # attributes of devices
+_MAJOR, _MINOR, _MULTIPROCESSORS = 75, 76, 16  # attributes of devices
 _DEVICE_NUMBER, _MEMORY_TYPE = 9, 2  # attributes of addresses
 _HOST = 1  # the type of memory of the host that the driver knows
 _DYNAMIC_SHARED = 8  # attribute of functions
@@ -41,8 +41,6 @@ class DeviceFacts(NamedTuple):
     name: str
     capability: tuple[int, int]
     multiprocessors: int
-    shared_bytes: int  # that a block may have
-    block_threads: int  # at most
 
 
 class Compiler(Protocol):
@@ -114,6 +112,7 @@ class CudaDriver:
         self.launch_kernel: Callable[..., int] = calls.cuLaunchKernel
         self.change_kernel: Callable[..., int] = calls.cuGraphExecKernelNodeSetParams_v2
         self._launch_graph = calls.cuGraphLaunch
+        self._told_stream = _pointer(self.stream)  # in the form in which the driver takes it
         self._recorded = threading.Lock()  # while one is, nobody may wait for all streams
 
     @_in_context
@@ -125,11 +124,11 @@ class CudaDriver:
     def facts(self) -> DeviceFacts:
         name = ctypes.create_string_buffer(256)
         self.do("cuDeviceGetName", name, len(name), self._device)
-        major, minor, shared, processors, threads = (
+        major, minor, processors = (
             self.got(ctypes.c_int, "cuDeviceGetAttribute", attribute, self._device).value
-            for attribute in (_MAJOR, _MINOR, _SHARED, _MULTIPROCESSORS, _BLOCK_THREADS)
+            for attribute in (_MAJOR, _MINOR, _MULTIPROCESSORS)
         )
-        return DeviceFacts(name.value.decode(errors="replace"), (major, minor), processors, shared, threads)
+        return DeviceFacts(name.value.decode(errors="replace"), (major, minor), processors)
 
     @_in_context
     def capacity(self) -> tuple[int, int]:
@@ -141,7 +140,9 @@ class CudaDriver:
     def enter(self) -> int | None:
         """Make the GPU's context that of this thread, if it is not. Returns what was, for `leave`."""
         current = self._current
-        self.check(self._get_context(current.reference), "cuCtxGetCurrent")
+        code = self._get_context(current.reference)
+        if code:
+            self.check(code, "cuCtxGetCurrent")
         before: int | None = current.context.value
         if before != self._context:
             self.do("cuCtxSetCurrent", self._context)
@@ -289,7 +290,8 @@ class CudaDriver:
         for start, waits in zip(starts, after):
             others = (ctypes.c_void_p * len(waits))(*[nodes[other] for other in waits])
             nodes.append(start.add(text, others, bases))
-        return LaunchGraph(self._ready(text), text, nodes)
+        ready = self._ready(text)
+        return LaunchGraph(ready, text, nodes, _pointer(ready))
 
     @_in_context  # without one CUDA 13.0's driver crashes
     def change(self, graph: LaunchGraph, starts: Sequence[Start], numbers: Sequence[int], bases: Sequence[int]) -> bool:
@@ -313,7 +315,8 @@ class CudaDriver:
                 action(stream)
 
         text = self._captured(repeated, stream)
-        return LaunchGraph(self._ready(text), text, ())
+        ready = self._ready(text)
+        return LaunchGraph(ready, text, (), _pointer(ready))
 
     def _captured(self, action: Callable[[], None], stream: int) -> int:
         graph = ctypes.c_void_p()
@@ -343,7 +346,7 @@ class CudaDriver:
         if what not in self._started:
             self._begin(what)
         before = self.enter()
-        code = self._launch_graph(graph.ready, self.stream)
+        code = self._launch_graph(graph.told, self._told_stream)
         if before != self._context:
             self.leave(before)
         if code:

@@ -29,11 +29,14 @@ class KernelParameters(ctypes.Structure):
 
 
 class LaunchGraph(NamedTuple):
-    """A graph. ready: what is launched. text: what it was made of, which its nodes are parts of."""
+    """A graph. ready: what is launched. text: what it was made of, which its nodes are parts of. told: `ready`, as the
+    driver takes it.
+    """
 
     ready: int
     text: int
     nodes: Sequence[int]
+    told: ctypes.c_void_p
 
 
 class GraphDriver(Protocol):

@@ -17,23 +17,20 @@ from functad.dtypes import plain_dtype
 class DeviceMemory:
     """A C-contiguous array on a device.
 
-    shape, dtype: of its elements. device: a `CudaDevice`. kept: a copy in the host's memory, if somebody asked for it.
-    committed: whether it lies there on purpose.
+    shape, dtype: of its elements. device: a `CudaDevice`. address: where it begins.
+    kept: a copy in the host's memory, if somebody asked for it. committed: whether it lies there on purpose.
     """
 
-    __slots__ = ("block", "committed", "device", "dtype", "kept", "shape")
+    __slots__ = ("address", "block", "committed", "device", "dtype", "kept", "shape")
 
     def __init__(self, device: Any, block: PoolBlock, shape: tuple[int, ...], dtype: np.dtype) -> None:
         self.device = device
         self.block = block
+        self.address = block.address
         self.shape = shape
         self.dtype = dtype
         self.kept: np.ndarray | None = None
         self.committed = True
-
-    @property
-    def address(self) -> int:
-        return self.block.address
 
     @property
     def nbytes(self) -> int:

@@ -43,6 +43,7 @@ class PoolBlock:
         self._pool.returned.append((self.address, self.nbytes, self.shared))  # from whichever thread, at any time
 
 
+_new = object.__new__
 Owner = tuple[str, str]  # what it is, and what made it
 
 
@@ -100,7 +101,9 @@ class MemoryPool:
                 address = free.pop() if free else self._fresh(wanted)
                 self._held[address] = size, owner
                 self._in_use += size
-                blocks.append(PoolBlock(self, address, size))
+                block = _new(PoolBlock)  # what PoolBlock(...) does, without the call
+                block._pool, block.address, block.nbytes, block.shared = self, address, size, False
+                blocks.append(block)
             if self._in_use > self.peak:
                 self.peak = self._in_use
             return blocks
@@ -179,7 +182,7 @@ _SHOWN = 8
 def size_class(nbytes: int) -> int:
     """The size of the piece that is taken for so many bytes: sizes close to each other share pieces.
 
-    >>> rounded(1), rounded(5000), rounded(3_000_000)
+    >>> size_class(1), size_class(5000), size_class(3_000_000)
     (512, 5120, 3145728)
     """
     step = machine_model.CUDA_POOL_BYTES

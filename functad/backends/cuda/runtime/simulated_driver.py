@@ -41,7 +41,7 @@ class SimulatedDriver:
         self.replays = 0
 
     def facts(self) -> DeviceFacts:
-        return DeviceFacts("Numba's simulator", (0, 0), 1, 48 << 10, 1024)
+        return DeviceFacts("Numba's simulator", (0, 0), 1)
 
     def capacity(self) -> tuple[int, int]:
         return MEMORY - self._used, MEMORY
