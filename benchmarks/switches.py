@@ -31,7 +31,7 @@ class Switch(NamedTuple):
         """In this process, which no longer finds what was compiled with it."""
         assert hasattr(self.module, self.attribute), f"{self.module.__name__} has no {self.attribute}"
         setattr(self.module, self.attribute, self.off)
-        kept_plans.key_of = lambda program, donated: None
+        kept_plans.plan_key = lambda program, donated: None
 
 
 def _without_each(kind: str, module: ModuleType, table: str) -> list[Switch]:
@@ -68,7 +68,7 @@ SWITCHES = [
     Switch("fusion: sums by columns last", schedule, "with_waiting", list),
     Switch("nests: rows from vectors on", machine_model, "SHORTEST_FROM_VECTORS", 1 << 60),
     Switch("memory: shifted stacks", machine_model, "SMALLEST_SHIFTED_SLICE", 1 << 60),
-    Switch("nests: loops merged", target, "collapse", lambda nest: None),
+    Switch("nests: loops merged", target, "collapse_loops", lambda nest: None),
     Switch("nests: loops parted", target, "part", lambda nest: None),
     Switch("nests: updates shared by threads", target, "shared_updates", lambda nest, *_: [("", nest)]),
     Switch("nests: extrema as integers", emit, "by_keys", _same),

@@ -185,13 +185,13 @@ def _torch_language(net: str, options: argparse.Namespace) -> Prepared:
 
     from benchmarks.torch_networks import LstmModel, TransformerModel
     from functad.data import shakespeare
-    from functad.train.language import Alphabet, windows
+    from functad.train.language import Alphabet, text_windows
 
     text = shakespeare()
     print("Shakespeare:")
     alphabet = Alphabet(text.train + text.validation)
     pieces, tested = (
-        torch.from_numpy(windows(alphabet.encode(part), options.length).astype(np.int64)) for part in text
+        torch.from_numpy(text_windows(alphabet.encode(part), options.length).astype(np.int64)) for part in text
     )
     pieces = pieces[: options.limit]
     network = {"lstm": LstmModel, "transformer": TransformerModel}[net](len(alphabet))

@@ -100,7 +100,7 @@ with _collection_paused():  # a tenth of the time that all this takes
     from functad.pretty import program_to_text
     from functad.system.freed_memory import keep_freed_memory as _keep_freed_memory
     from functad.system.later import elsewhere as _elsewhere
-    from functad.system.tracebacks import install as _install_tracebacks
+    from functad.system.tracebacks import shorten_tracebacks as _install_tracebacks
     from functad.tracing import ensure_compile_time_eval
     from functad.user_kernels import numba_primitive
     from functad.version import __version__ as __version__

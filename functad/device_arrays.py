@@ -178,7 +178,7 @@ def _expression(device: Device) -> str:
     return f"functad.devices({device.prefix!r})[{device.id}]"
 
 
-def default_device() -> Device | None:
+def device_of_new_arrays() -> Device | None:
     """The device on which arrays are made that follow no other; None for the host."""
     chosen = device_named(config.default_device, "default_device")  # the environment may have named it
     return None if chosen is CPU else chosen
@@ -207,21 +207,21 @@ def evaluate_on_device(primitive: Any, args: Sequence[Any], params: dict[str, An
     return _runner[0].evaluate(primitive, args, params)
 
 
-def put(x: ArrayImpl, device: Device) -> ArrayImpl:
+def to_device(x: ArrayImpl, device: Device) -> ArrayImpl:
     """The same elements on a device: the array itself if it lies there. It is committed to a GPU if x was committed."""
     return x if device_of(x) is device else _runner[0].put(x, device)
 
 
 def placed(x: Any, device: Device) -> Any:
-    """As `put`, of an ndarray or a NumPy number, too."""
-    return put(x if isinstance(x, ArrayImpl) else ArrayImpl(np.array(x)), device)
+    """As `to_device`, of an ndarray or a NumPy number, too."""
+    return to_device(x if isinstance(x, ArrayImpl) else ArrayImpl(np.array(x)), device)
 
 
 def put_by_default(x: Any) -> Any:
     """A new array, or several, on the default device if there is one."""
-    device = None if config.default_device is None else default_device()
+    device = None if config.default_device is None else device_of_new_arrays()
     if device is None:
         return x
     if isinstance(x, (list, tuple)):
-        return [put(part, device) for part in x]
-    return put(x, device) if isinstance(x, ArrayImpl) else x
+        return [to_device(part, device) for part in x]
+    return to_device(x, device) if isinstance(x, ArrayImpl) else x

@@ -28,8 +28,8 @@ from functad.device_arrays import (
     is_committed,
     memory_of,
     on_device,
-    put,
     set_device_runner,
+    to_device,
 )
 from functad.editing.keys import without_keys
 from functad.evaluation import aval_of, check_values, evaluate, infer_avals
@@ -48,8 +48,8 @@ def optimized(program: Program, backend: str | None = None) -> Program:
     """The Program simplified for a backend, the configured one by default, the same object each time."""
     program = without_keys(program)
     on_device = (backend or config.default_backend) == "cuda"
-    passes = "simplify_for_device" if on_device else "simplify"
-    return memoised(program, (passes, *own_optimisations()), lambda: getattr(_pipeline(), passes)(program))
+    key = ("simplified", on_device, *own_optimisations())
+    return memoised(program, key, lambda: _pipeline().simplify_for(program, on_device))
 
 
 @cache
@@ -102,7 +102,7 @@ def lowered(program: Program, donated: tuple[bool, ...] = (), backend: str | Non
     return memoised(program, key, lambda: lower_program(optimized(program, chosen), chosen, donated))
 
 
-def run(program: Program, args: Sequence[np.ndarray], backend: str | None = None) -> list[np.ndarray]:
+def compile_and_run(program: Program, args: Sequence[np.ndarray], backend: str | None = None) -> list[np.ndarray]:
     """The results of a Program, which is compiled first if it has not been."""
     return executable(program, backend=backend)(args)
 
@@ -152,7 +152,7 @@ class _OnDevices:
         """The results; and the Program that gave them, and where it ran, if the operation is one of its own."""
         device = common_device(args, lambda i: f"operand {i + 1}", f"`{primitive.name}`")
         assert device is not None
-        args = [put(a, device) if isinstance(a, DeviceArray) else a for a in args]
+        args = [to_device(a, device) if isinstance(a, DeviceArray) else a for a in args]
         if device is CPU:
             return evaluate(primitive, args, params), None, device
         program = None
@@ -162,7 +162,7 @@ class _OnDevices:
             results = run_on(params["jaxpr"], args, device)
         elif isinstance(primitive.lower, Call):  # made anew at each call, so its operations run one by one
             with outside_traces():
-                results = [put(r, device) for r in eval_program(params[primitive.lower.parameter], args)]
+                results = [to_device(r, device) for r in eval_program(params[primitive.lower.parameter], args)]
         else:
             program = _program_of(primitive, tuple([aval_of(a) for a in args]), _Params(params))
             results = run_on(program, args, device)
@@ -184,7 +184,7 @@ class _OnDevices:
     def _on_host(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any], device: Device) -> list[Any]:
         """A function of Python's gets its operands from the device, and its results are put there."""
         given = [self.put(a, CPU) if isinstance(a, DeviceArray) else a for a in args]
-        results = [put(r, device) for r in evaluate(primitive, given, params)]
+        results = [to_device(r, device) for r in evaluate(primitive, given, params)]
         return commit_results(results) if any(map(is_committed, args)) else results
 
 
@@ -242,5 +242,5 @@ def held_or_host(x: Any) -> Any:
     return memory_of(x) if isinstance(x, DeviceArray) else value_of(x)
 
 
-set_runner(run)
+set_runner(compile_and_run)
 set_device_runner(_OnDevices())

@@ -18,7 +18,7 @@ from functad.errors import ArgumentError, DTypeError, RangeError, ShapeError
 from functad.evaluation import aval_of
 from functad.ir import Aval
 from functad.layouts import PartitionSpec, Sharding
-from functad.pytrees.nodes import KINDS, NodeKind, register
+from functad.pytrees.nodes import KINDS, NodeKind, register_kind
 from functad.pytrees.treedef import LEAF, node_def
 from functad.system.once import imported
 from functad.tracing import Origin, Tracer, leak_error
@@ -391,7 +391,7 @@ class _Float0:
     """Stands in the structure of results for zeros of dtype float0, tangents of integers, whose shape says it all."""
 
 
-register(
+register_kind(
     NodeKind(
         type=_Float0,
         flatten=lambda node: ((), ()),

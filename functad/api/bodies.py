@@ -160,7 +160,7 @@ class Operand(NamedTuple):
         return tree_unflatten(self.tree, leaves)
 
 
-def operand(tree: Any, what: str, transform: str) -> Operand:
+def flat_operand(tree: Any, what: str, transform: str) -> Operand:
     """Flatten an argument of a loop or branch; leaves become Arrays or tracers."""
     pairs, treedef = tree_flatten_with_path(tree)
     paths = [keystr(path) for path, _ in pairs]
@@ -170,7 +170,7 @@ def operand(tree: Any, what: str, transform: str) -> Operand:
 
 def as_arrays(tree: Any, what: str, transform: str) -> Any:
     """The same pytree with Arrays or tracers for leaves, where a function ran as Python."""
-    value = operand(tree, what, transform)
+    value = flat_operand(tree, what, transform)
     return value.rebuilt(value.leaves)
 
 

@@ -103,7 +103,7 @@ def closure_of(fun: Callable[..., Any]) -> tuple[tuple[str, Any], ...]:
     return tuple(found)
 
 
-def explain(name: str, fun: Callable[..., Any], number: int, signature: Signature, hit: bool) -> CallExplanation:
+def explain_miss(name: str, fun: Callable[..., Any], number: int, signature: Signature, hit: bool) -> CallExplanation:
     """Compare a call's signature with the nearest one for which this code was compiled."""
     earlier = _seen.get(_code_of(fun), []) if _code_of(fun) is not None else []
     if hit:

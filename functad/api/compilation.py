@@ -26,7 +26,7 @@ from functad.api.arguments import (
     positional_names,
     without_float0,
 )
-from functad.api.cache_misses import CallExplanation, Signature, closure_of, explain, forget, remember
+from functad.api.cache_misses import CallExplanation, Signature, closure_of, explain_miss, forget, remember
 from functad.api.device_dispatch import CallPlace, backend_of, call_place, make_call_at, place_of_call
 from functad.api.dispatch import MISS, Arguments, FastCall, Results, passed_on
 from functad.api.jit_options import Shardings, check_hashable, marked_parameters
@@ -37,7 +37,7 @@ from functad.backends import check_backend
 from functad.calls.common import closed
 from functad.calls.jit import jit_p, of_moderate_depth
 from functad.config import Config, config, current_settings, exceptional
-from functad.device_arrays import DeviceArray, commit_results, common_device, default_device, put
+from functad.device_arrays import DeviceArray, commit_results, common_device, device_of_new_arrays, to_device
 from functad.errors import ArgumentError, NestingError, WideningWarning
 from functad.execution import executable
 from functad.ir import Aval
@@ -246,7 +246,7 @@ class JitFunction(Generic[P, R]):
             if result is not MISS:
                 return result
         if place is not None:
-            values = [put(v, place) if isinstance(v, ArrayImpl) else v for v in values]
+            values = [to_device(v, place) if isinstance(v, ArrayImpl) else v for v in values]
         if self._inline:
             outs = eval_program(program, values)
         else:
@@ -342,7 +342,7 @@ class JitFunction(Generic[P, R]):
         """Where somebody has said that a call shall run: `jit`, its arguments, or the default device."""
         if self._device is not None:
             return self._device
-        return common_device(leaves, lambda i: names.describe(i)(), self._name()) or default_device()
+        return common_device(leaves, lambda i: names.describe(i)(), self._name()) or device_of_new_arrays()
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Trace and optimise for arguments of these types, without running."""
@@ -435,7 +435,7 @@ class JitFunction(Generic[P, R]):
         known = entry is not None and (
             not entry.backends or (self._backend or config.default_backend) in entry.backends
         )
-        return explain(self._name(), self._fun, self._known.number, self._described(call, avals), known)
+        return explain_miss(self._name(), self._fun, self._known.number, self._described(call, avals), known)
 
     def _trace(self, call: SortedCall, avals: Sequence[Aval]) -> tuple[CacheEntry, bool]:
         fun = self._fun

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from functad.api.dispatch import MISS, Arguments, CallText, FastCall, Results, make_call, shared
+from functad.api.dispatch import MISS, Arguments, CallText, FastCall, Results, interned, make_call
 from functad.array import value_of
 from functad.config import config
 from functad.device_arrays import (
@@ -16,15 +16,15 @@ from functad.device_arrays import (
     DeviceKeyArray,
     commit_results,
     common_device,
-    default_device,
     device_class_for,
+    device_of_new_arrays,
     held_by,
     held_on_cpu,
     hold,
     is_committed,
     memory_of,
     placed,
-    put,
+    to_device,
 )
 from functad.ir import Aval
 from functad.layouts import CPU, Device, device_named
@@ -60,7 +60,7 @@ def place_of_call(
     found = common_device(concrete, name, function)
     if found is not None:
         return None if found is CPU else found
-    chosen = default_device()
+    chosen = device_of_new_arrays()
     if backend is None and chosen is not None:
         return chosen
     return device_named("cuda", function) if (backend or config.default_backend) == "cuda" else None
@@ -94,7 +94,7 @@ class CallPlace(NamedTuple):
 
     def moved(self, values: Sequence[Any]) -> list[Any]:
         """The values, with those that lie on GPUs moved to where the call runs."""
-        return [put(v, self.device or CPU) if isinstance(v, DeviceArray) else v for v in values]
+        return [to_device(v, self.device or CPU) if isinstance(v, DeviceArray) else v for v in values]
 
 
 def call_place(values: Sequence[Any], consts: Sequence[Any], place: Device | None, device: Device | None) -> CallPlace:
@@ -182,7 +182,7 @@ class _DeviceCallText(CallText):
         if results.avals and not self.commits:
             self.add("if not committed:", "    for value in values: value.committed = False")
         for k, aval in enumerate(results.avals):
-            a = self.objects[f"b{k}"] = shared(aval)
+            a = self.objects[f"b{k}"] = interned(aval)
             self.add(
                 f"y{k} = new({device_class_for(a).__name__}); hold(y{k}, values[{k}])",
                 f"y{k}._aval = b{k}; y{k}.weak_type = {a.weak_type}",

@@ -21,7 +21,7 @@ import numpy as np
 
 from functad.array import KeyArray
 from functad.config import config
-from functad.device_arrays import DeviceArray, default_device, device_of
+from functad.device_arrays import DeviceArray, device_of, device_of_new_arrays
 from functad.layouts import Device, devices_named
 from functad.tracing import Tracer
 from functad.tree_util import tree_leaves, tree_map
@@ -112,7 +112,7 @@ def default_backend() -> str:
 
 
 def _default_name() -> str:
-    device = default_device()
+    device = device_of_new_arrays()
     if device is not None:
         return device.prefix
     return "cuda" if config.default_backend == "cuda" else "cpu"

@@ -133,7 +133,7 @@ def make_call(
     return text.compiled(name)
 
 
-def convert(leaf: Any, aval: Aval) -> np.ndarray | None:
+def values_of_leaf(leaf: Any, aval: Aval) -> np.ndarray | None:
     """The values of a leaf of that type; None for one of another type, and for what only the long way can judge."""
     kind = type(leaf)
     if kind is ArrayImpl or kind is KeyArray:
@@ -181,7 +181,7 @@ def keep_copies(leaves: Sequence[Any], values: Sequence[np.ndarray]) -> None:
 
 
 @lru_cache(maxsize=4096)
-def shared(aval: Aval) -> Aval:
+def interned(aval: Aval) -> Aval:
     """The same object for equal types: what one function returns, another one then knows at a glance."""
     return aval
 
@@ -220,7 +220,7 @@ class CallText:
             "large_empty": large_empty,
             "OWN_MEMORY": OWN_MEMORY,
             "new": object.__new__,
-            "convert": convert,
+            "convert": values_of_leaf,
             "exact_key": exact_key,
             "getrefcount": getrefcount,
             "keep_copies": keep_copies,
@@ -355,10 +355,10 @@ class CallText:
             return
         if not set(arguments.classes) <= {ArrayImpl, np.ndarray, float}:
             return  # such leaves would come again
-        leaves = [shared(aval) for aval in arguments.avals]
+        leaves = [interned(aval) for aval in arguments.avals]
         numbers = [not a.shape and dtypes.dtype_of(0.0) == (a.dtype, a.weak_type) for a in leaves]
         given = [np.asarray(c, order="C") for c in constants]
-        direct = executable.direct_call(given, leaves, numbers, [shared(aval) for aval in results.computed()])
+        direct = executable.direct_call(given, leaves, numbers, [interned(aval) for aval in results.computed()])
         if direct is None:
             return
         self.objects["direct"] = direct
@@ -379,7 +379,7 @@ class CallText:
     def read_leaves(self, arguments: Arguments) -> None:
         """Line by line the values of the leaves; what the first call was given is looked for first."""
         for i, (leaf, aval, kind) in enumerate(zip(self.leaves, arguments.avals, arguments.classes)):
-            self.read_leaf(i, leaf, shared(aval), kind)
+            self.read_leaf(i, leaf, interned(aval), kind)
 
     def read_leaf(self, i: int, leaf: str, aval: Aval, kind: type) -> None:
         self.objects[f"a{i}"] = aval
@@ -460,14 +460,14 @@ class CallText:
         for place, aval in zip(results.places, results.avals):
             name = f"y{place}"
             if place < 0 or name in names:
-                a = self.object(shared(aval))
+                a = self.object(interned(aval))
                 name = f"another({value(~place) if place < 0 else f'{name}._value'}, {a})"
             names.append(name)
         return names
 
     def build(self, results: Results) -> None:
         for k, aval in enumerate(results.computed()):
-            a = self.objects[f"b{k}"] = shared(aval)
+            a = self.objects[f"b{k}"] = interned(aval)
             self.add(
                 f"y{k} = new({class_for(a).__name__}); y{k}._value = value = {self.values(k)}; value.setflags(False)",
                 f"y{k}._aval = b{k}; y{k}.weak_type = {a.weak_type}",

@@ -106,13 +106,9 @@ def _with_name(axis_name: Any, size: int, fun: Callable[..., R], position: Any, 
         return fun(*leaves)
 
 
-def _is_none(x: Any) -> bool:
-    return x is None
-
-
 def _flat_axes(prefix: Any, args: Any, name: str) -> list[int | None]:
     try:
-        return broadcast_prefix(prefix, args, is_leaf=_is_none)
+        return broadcast_prefix(prefix, args, is_leaf=lambda x: x is None)
     except (TreeError, ValueError) as problem:
         raise BatchingError(
             f"vmap: in_axes must be a pytree prefix of the arguments of {name}: an int or None for a whole argument, "
@@ -122,7 +118,7 @@ def _flat_axes(prefix: Any, args: Any, name: str) -> list[int | None]:
 
 def _flat_out_axes(prefix: Any, out: Any, name: str) -> list[int | None]:
     try:
-        return broadcast_prefix(prefix, out, is_leaf=_is_none)
+        return broadcast_prefix(prefix, out, is_leaf=lambda x: x is None)
     except (TreeError, ValueError) as problem:
         raise BatchingError(
             f"vmap: out_axes must be a pytree prefix of the output of {name}: an int or None for a whole "

@@ -32,8 +32,8 @@ from functad.device_arrays import (
     is_committed,
     memory_of,
     on_device,
-    put,
     put_by_default,
+    to_device,
 )
 from functad.errors import AbsentNameError, ArgumentError, DeviceError
 from functad.layouts import (
@@ -208,7 +208,7 @@ def layouts_of(
     where: str, argument: str, wanted: Any, tree: Any, shapes: Sequence[tuple[int, ...]]
 ) -> list[Sharding | None]:
     """For each leaf of a tree the layout that is wanted of it, None where none is; all are checked."""
-    found = broadcast_prefix(wanted, tree, _is_none, name=argument, full_name="the tree of arrays")
+    found = broadcast_prefix(wanted, tree, lambda x: x is None, name=argument, full_name="the tree of arrays")
     return [_checked(f"{argument} of {where}", one, shape) for one, shape in zip(found, shapes)]
 
 
@@ -216,10 +216,6 @@ def check_devices(where: str, argument: str, wanted: Any) -> None:
     """Raise where layouts name other devices; a `PartitionSpec` gets its mesh where it meets its array."""
     named = [one for one in tree_flatten(wanted)[0] if not isinstance(one, PartitionSpec)]
     check_device(named, f"{argument} of {where}")
-
-
-def _is_none(x: Any) -> bool:
-    return x is None
 
 
 def _checked(where: str, wanted: Any, shape: tuple[int, ...]) -> Sharding | None:
@@ -251,7 +247,7 @@ def _laid_out(x: Any, layout: Sharding | None) -> Any:
     if layout is None:
         return x if is_committed(x) else put_by_default(x)
     if device_of(x) is not layout.device:
-        x = commit(put(x, layout.device))
+        x = commit(to_device(x, layout.device))
     if layout == sharding_of(x) and is_committed(x):
         return x
     array = commit(_same_memory(x))

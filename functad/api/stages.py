@@ -15,7 +15,7 @@ from functad.array import ArrayImpl, value_of
 from functad.calls.common import closed
 from functad.calls.jit import jit_p
 from functad.config import config
-from functad.device_arrays import DeviceArray, memory_of, on_device, put
+from functad.device_arrays import DeviceArray, memory_of, on_device, to_device
 from functad.errors import ArgumentError, ShapeError
 from functad.execution import executable, held_or_host, lowered, optimized
 from functad.ir import Aval, Program
@@ -287,7 +287,7 @@ class Compiled:
             if value.weak_type != aval.weak_type and isinstance(value, ArrayImpl):
                 values[i] = _with_type(value, aval)
         device = self._traced.device
-        return values if device is None else [put(v, device) if isinstance(v, DeviceArray) else v for v in values]
+        return values if device is None else [to_device(v, device) if isinstance(v, DeviceArray) else v for v in values]
 
     def _describe(self, i: int) -> Callable[[], str]:
         return lambda: f"argument `{self._traced.leaf_names[i]}`"

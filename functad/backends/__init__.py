@@ -116,7 +116,7 @@ def _gpus() -> Sequence[Device]:
             'the backend "cuda" compiles with Numba, which is not installed: python -m pip install numba; without it, '
             "`.lower(…).kernels` shows the kernels"
         )
-    devices: Sequence[Device] = imported("functad.backends.cuda.runtime.device").devices()
+    devices: Sequence[Device] = imported("functad.backends.cuda.runtime.device").cuda_devices()
     return devices
 
 

@@ -56,7 +56,7 @@ def add_parser(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the findings of all parts; returns 0, or 1 if there are problems."""
     if options.measure is not None:
-        for line in importlib.import_module("functad.cli.measure").table(options.measure):
+        for line in importlib.import_module("functad.cli.measure").measured_lines(options.measure):
             print(line, flush=True)
         return 0
     problems = 0
@@ -259,7 +259,9 @@ def _compiler() -> Findings:
     loader = _backend("compile.loader")
     text = "def double(x, start, stop):\n    for i in range(start, stop):\n        x[i] = x[i] + x[i]\n"
     start = time.perf_counter()
-    kernels = loader.load(machine.compile_kernels(text, "doctor", {"double": [np.dtype(np.float32)]}), ["double"])
+    kernels = loader.load_object(
+        machine.compile_kernels(text, "doctor", {"double": [np.dtype(np.float32)]}), ["double"]
+    )
     seconds = time.perf_counter() - start
     x = np.arange(100, dtype=np.float32)
     slots, params = np.array([x.ctypes.data], np.int64), np.zeros(1, np.int64)
@@ -287,7 +289,7 @@ def _cuda() -> Findings:
     number = driver.version(calls)
     yield "driver", f"for CUDA {number // 1000}.{number % 1000 // 10}"
     yield from _cuda_packages()
-    for device in importlib.import_module("functad.backends.cuda.runtime.device").devices():
+    for device in importlib.import_module("functad.backends.cuda.runtime.device").cuda_devices():
         free, total = device.driver.capacity()
         yield (
             str(device), f"{device.device_kind}, compute capability {device.compute_capability}, {device.core_count} "

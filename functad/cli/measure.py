@@ -39,7 +39,7 @@ class Measurement(NamedTuple):
     model: float | None = None
 
 
-def table(names: Sequence[str] = ()) -> Iterator[str]:
+def measured_lines(names: Sequence[str] = ()) -> Iterator[str]:
     """The lines of the table, each as soon as it is known; `names`: only what gives these numbers.
 
     Raises:
@@ -224,7 +224,7 @@ class _TimedWork(NamedTuple):
 def _work() -> _TimedWork:
     text = _HEAD + "def f(x, start, stop):\n    for i in range(start, stop):\n        x[i] = exp(x[i]) * 0.125 + 0.75\n"
     compiled = _backend("compile.machine").compile_kernels(text, "doctor", {"f": [np.dtype(np.float32)]})
-    return _TimedWork(_backend("compile.loader").load(compiled, ["f"]), np.ones(1 << 14, np.float32))
+    return _TimedWork(_backend("compile.loader").load_object(compiled, ["f"]), np.ones(1 << 14, np.float32))
 
 
 def _handover() -> Iterator[Measurement]:

@@ -236,7 +236,7 @@ def _select_each(
         program, given, given_dims = branch, list(operands), tuple(dims)
         guard = guarded(branch)
         if guard is not None:
-            takes = bind(eq_p, within(index, len(branches)), np.int32(number))
+            takes = bind(eq_p, clamped_index(index, len(branches)), np.int32(number))
             program, given, given_dims = guard, [takes, *operands], (0, *dims)
         if all(d is None for d in given_dims):
             outs, out_dims = eval_program(program, given), [None] * len(branch.outvars)
@@ -251,11 +251,11 @@ def _select_each(
 
 def clamped(index: Any, count: int) -> Any:
     """A mapped index of branches as `select_n` takes it: a bool for two, else within the range."""
-    index = within(index, count)
+    index = clamped_index(index, count)
     return convert_element_type(index, np.dtype(bool)) if count == 2 else index
 
 
-def within(index: Any, count: int) -> Any:
+def clamped_index(index: Any, count: int) -> Any:
     """An index clamped to `0..count - 1`."""
     dtype = aval_of(index).dtype
     last = min(count - 1, np.iinfo(dtype).max)

@@ -50,7 +50,7 @@ def while_(
     )  # fmt: skip
 
 
-def counted(cond: Program, body: Program, most: int) -> tuple[Program, Program]:
+def counting_steps(cond: Program, body: Program, most: int) -> tuple[Program, Program]:
     """Condition and body of a loop that counts its steps in front of the carry, and takes at most so many."""
 
     def make() -> tuple[Program, Program]:

@@ -40,7 +40,7 @@ from functad.primitives.fourier import FftType
 from functad.user_source import user_source
 
 
-def parse_program(text: str, consts: Sequence[Any] = ()) -> Program:
+def program_of_text(text: str, consts: Sequence[Any] = ()) -> Program:
     """What `functad.parse_program` gives."""
     source = user_source()  # of the whole text, so that no variable of that line is what an equation gives
     reader = _Reader(

@@ -14,11 +14,11 @@ import numpy as np
 
 from functad.dtypes import compute_dtype, kind_of
 from functad.errors import CustomRuleError
-from functad.extend.scalars import unknown_word, words_in
+from functad.extend.scalars import dotted_names, unknown_word
 from functad.ir import Aval, Eqn
 from functad.lowering.nests.affine import Affine
 from functad.lowering_rules import Indexed, Reduction, Running, Scattered, UpdateLoops
-from functad.primitives.loops.moving import clamped
+from functad.primitives.loops.moving import clamped_text
 from functad.primitives.loops.text import rounding
 
 _KINDS = {"sum": "fciu", "prod": "fciu", "max": "bfiu", "min": "bfiu", "and": "biu", "or": "biu", "xor": "biu"}
@@ -82,7 +82,7 @@ class OperandElements:
         dtype = np.dtype(dtype)
         if kind_of(dtype) not in "iu":
             self._fail(f"uses {text!r}, of {dtype}, as an index; an index is a whole number, such as i64({text})")
-        number = self._context.let(clamped(text, dtype, size - 1))
+        number = self._context.let(clamped_text(text, dtype, size - 1))
         found: Affine = self._context.index(self._noted(number), 0, size - 1)
         return found
 
@@ -118,7 +118,7 @@ class OperandElements:
 
     def _noted(self, text: str) -> str:
         """Remember the names in a text as known ones."""
-        self._known.update(words_in(ast.parse(text, mode="eval")))
+        self._known.update(dotted_names(ast.parse(text, mode="eval")))
         return text
 
     def _index(self, value: Any) -> Affine:

@@ -67,7 +67,7 @@ def check_template(name: str, template: str, operands: int = _PLACES) -> None:
 def unknown_word(tree: ast.AST, known: Container[str]) -> str:
     """What to say of the first word of an expression that is neither known nor one of kernels; "" if there is none."""
     vocabulary = imported("functad.backends.cpu.kernels.generate").VOCABULARY
-    for word in words_in(tree):
+    for word in dotted_names(tree):
         if word not in vocabulary and word not in _NUMBERS and word not in known:
             close = close_names(word, vocabulary)
             meant = f"; did you mean {' or '.join(f'`{c}`' for c in close)}?" if close else ""
@@ -78,7 +78,7 @@ def unknown_word(tree: ast.AST, known: Container[str]) -> str:
     return ""
 
 
-def words_in(tree: ast.AST) -> Iterator[str]:
+def dotted_names(tree: ast.AST) -> Iterator[str]:
     """The names in an expression, those with dots whole."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):

@@ -15,7 +15,7 @@ import numpy as np
 
 from functad.dtypes import dtype_of, kind_of, plain_dtype
 from functad.errors import ArgumentError, DTypeError
-from functad.io.trees import STRUCTURE, put_together, take_apart
+from functad.io.trees import STRUCTURE, described_tree, put_together
 from functad.tree_util import keystr
 
 _LONGEST_NAME = 65_535
@@ -27,7 +27,7 @@ def prepare(tree: Any) -> Callable[[BinaryIO], None]:
     Raises:
         ArgumentError: no such file can hold it.
     """
-    structure, arrays = take_apart(tree, keystr)
+    structure, arrays = described_tree(tree, keystr)
     for name, _ in arrays:
         if len(f"{name}.npy".encode()) > _LONGEST_NAME:
             raise ArgumentError(

@@ -15,7 +15,7 @@ import numpy as np
 
 from functad.dtypes import bfloat16_dtype, plain_dtype
 from functad.errors import ArgumentError, DataError, DTypeError
-from functad.io.trees import STRUCTURE, put_together, sound, take_apart, unique
+from functad.io.trees import STRUCTURE, described_tree, put_together, sound, unique_name
 from functad.tree_util import DictKey, GetAttrKey, KeyPath, SequenceKey, keystr, tree_leaves_with_path
 
 _METADATA = "__metadata__"
@@ -42,9 +42,9 @@ def prepare(tree: Any) -> Callable[[BinaryIO], None]:
     Raises:
         ArgumentError: no such file can hold it.
     """
-    structure, arrays = take_apart(tree, _dotted)
+    structure, arrays = described_tree(tree, _dotted)
     if not _are_names([name for name, _ in arrays]):
-        structure, arrays = take_apart(tree, keystr)
+        structure, arrays = described_tree(tree, keystr)
     for name, values in arrays:
         if values.dtype.name not in _NAMES:
             raise ArgumentError(
@@ -171,7 +171,7 @@ def _header(file: BinaryIO, size: int) -> tuple[dict[str, Any], int]:
     text = file.read(length)
     if text[:1] != b"{":
         raise ValueError("its header does not begin with '{'")
-    header = json.loads(text.decode("utf-8"), object_pairs_hook=unique, parse_constant=_refused)
+    header = json.loads(text.decode("utf-8"), object_pairs_hook=unique_name, parse_constant=_refused)
     return header, 8 + length
 
 

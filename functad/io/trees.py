@@ -29,7 +29,7 @@ _NODE_HELP = (
 )
 
 
-def take_apart(tree: Any, name_of: Callable[[KeyPath], str]) -> tuple[str, list[tuple[str, np.ndarray]]]:
+def described_tree(tree: Any, name_of: Callable[[KeyPath], str]) -> tuple[str, list[tuple[str, np.ndarray]]]:
     """The structure of a tree as JSON, and its arrays with the names that key paths get.
 
     Of typed random keys there are the words, as uint32.
@@ -58,7 +58,7 @@ def put_together(text: str, names: Iterable[str], read: Callable[[str], np.ndarr
     >>> put_together('{"format": 1, "tree": ["list", null, ["a", null]]}', ["a"], lambda name: np.ones(1))
     [array([1.]), None]
     """
-    header = json.loads(text, object_pairs_hook=unique)
+    header = json.loads(text, object_pairs_hook=unique_name)
     if not isinstance(header, dict) or not {"format", "tree"} <= header.keys():
         raise ValueError(f"its entry {STRUCTURE!r} describes no tree")
     if header["format"] != _FORMAT:
@@ -81,7 +81,7 @@ def sound(values: np.ndarray, name: str) -> np.ndarray:
     return values
 
 
-def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_name(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """The dict of the pairs of a JSON object.
 
     Raises:

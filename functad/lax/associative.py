@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from functad.api.arguments import check_callable
-from functad.api.bodies import Operand, check_same_tree, check_same_types, operand
+from functad.api.bodies import Operand, check_same_tree, check_same_types, flat_operand
 from functad.errors import ArgumentError
 from functad.lax.operands import axis_of
 from functad.lax.shapes import concatenate, expand_dims, reshape, rev
@@ -51,7 +51,7 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
     Array([1.   , 1.5  , 1.75 , 1.875], dtype=float32)
     """
     check_callable(fn, "associative_scan")
-    given = operand(elems, "elems", "associative_scan")
+    given = flat_operand(elems, "elems", "associative_scan")
     axes = [axis_of("associative_scan", axis, a.ndim) for a in given.avals]
     sizes = [a.shape[i] for a, i in zip(given.avals, axes)]
     if len(set(sizes)) != 1:
@@ -67,7 +67,7 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
 
 
 def _combined(fn: Callable[[Any, Any], Any], like: Operand, a: Leaves, b: Leaves) -> Leaves:
-    out = operand(fn(like.rebuilt(a), like.rebuilt(b)), "the result of fn", "associative_scan")
+    out = flat_operand(fn(like.rebuilt(a), like.rebuilt(b)), "the result of fn", "associative_scan")
     check_same_tree(out.tree, like.tree, "the result of fn", "elems", "associative_scan")
     arguments = like._replace(leaves=a)
     check_same_types(

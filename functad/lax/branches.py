@@ -12,9 +12,9 @@ import numpy as np
 
 from functad import dtypes
 from functad.api.arguments import check_callable
-from functad.api.bodies import Body, as_knowns, check_same_tree, explained_call, of_dtype, operand, trace_body
+from functad.api.bodies import Body, as_knowns, check_same_tree, explained_call, flat_operand, of_dtype, trace_body
 from functad.config import config
-from functad.control.conditional import closed_together, within
+from functad.control.conditional import clamped_index, closed_together
 from functad.control.forwarding import bind_cond
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, BodyError
@@ -120,7 +120,7 @@ def _run(transform: str, branch: Callable[..., Any], operands: Sequence[Any]) ->
 def _scalar(x: Any, transform: str, name: str) -> Any:
     if callable(x):
         raise ArgumentError(f"{transform}: the first argument, {name}, must be a scalar, but is the function {x!r}")
-    value = operand(x, name, transform)
+    value = flat_operand(x, name, transform)
     if value.tree.num_nodes != 1 or not value.leaves or value.avals[0].shape != ():
         shown = value.rebuilt([a.str_short() for a in value.avals])
         raise ArgumentError(
@@ -134,7 +134,7 @@ def _as_int32(index: Any, count: int) -> Any:
     """The index clamped, before its dtype changes where that could wrap a large one around."""
     dtype = aval_of(index).dtype
     if dtype.itemsize >= 4 and dtype != np.int32:
-        return convert_element_type(within(index, count), np.dtype(np.int32))
+        return convert_element_type(clamped_index(index, count), np.dtype(np.int32))
     index = convert_element_type(index, np.dtype(np.int32))
     return bind(clamp_p, np.int32(0), index, np.int32(count - 1))
 
@@ -142,7 +142,7 @@ def _as_int32(index: Any, count: int) -> Any:
 def _branch(
     transform: str, index: Any, funs: Sequence[Callable[..., Any]], names: Sequence[str], operands: Sequence[Any]
 ) -> Any:
-    given = [operand(x, f"operands[{i}]", transform) for i, x in enumerate(operands)]
+    given = [flat_operand(x, f"operands[{i}]", transform) for i, x in enumerate(operands)]
     trees = [g.tree for g in given]
     avals = [a for g in given for a in g.avals]
     bodies = [trace_body(f, trees, avals, transform) for f in funs]

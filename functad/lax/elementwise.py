@@ -19,7 +19,7 @@ from functad import dtypes
 from functad.array import Array
 from functad.dtypes import kind_of
 from functad.evaluation import aval_of
-from functad.lax.operands import operand, run, same_dtype, same_shape
+from functad.lax.operands import bind_checked, operand, same_dtype, same_shape
 from functad.primitives import barrier
 from functad.primitives import elementwise as el
 from functad.primitives.arithmetic import RoundingMethod
@@ -43,7 +43,7 @@ def _unary(name: str, takes: str, doc: str, example: str, result: str, primitive
     record = getattr(el, f"{primitive or name}_p")
 
     def fun(x: Any) -> Any:
-        return run(record, operand(name, x))
+        return bind_checked(record, operand(name, x))
 
     return _described(fun, name, takes, doc, example, result)
 
@@ -53,7 +53,7 @@ def _elementary(name: str, takes: str, doc: str, example: str, result: str) -> C
     record = getattr(el, f"{name}_p")
 
     def fun(x: Any, *, accuracy: Any = None) -> Any:
-        return run(record, operand(name, x))
+        return bind_checked(record, operand(name, x))
 
     return _described(fun, name, takes, doc, example, result, "\n        accuracy: has no effect: there is one.")
 
@@ -85,7 +85,7 @@ def _binary(
     record = getattr(el, f"{primitive or name}_p")
 
     def fun(x: Any, y: Any) -> Any:
-        return run(record, *same_shape(name, x, y))
+        return bind_checked(record, *same_shape(name, x, y))
 
     fun.__name__ = fun.__qualname__ = name
     fun.__doc__ = f"""{doc}
@@ -153,7 +153,7 @@ def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Array:
     operands = same_shape("mul", x, y)
     if out_dtype is not None:
         operands = [convert_element_type(v, out_dtype) for v in operands]
-    return run(el.mul_p, *operands)
+    return bind_checked(el.mul_p, *operands)
 
 
 def nextafter(x1: Any, x2: Any) -> Array:
@@ -168,7 +168,7 @@ def nextafter(x1: Any, x2: Any) -> Array:
     >>> nextafter(0.0, 1.0)
     Array(1.e-45, dtype=float32, weak_type=True)
     """
-    return run(el.nextafter_p, *same_shape("nextafter", x1, x2))
+    return bind_checked(el.nextafter_p, *same_shape("nextafter", x1, x2))
 
 
 def conj(x: Any) -> Array:
@@ -187,7 +187,7 @@ def conj(x: Any) -> Array:
     x = operand("conj", x)
     if kind_of(aval_of(x).dtype) == "c":
         return el.conj(x)
-    return run(el.complex_p, x, full_like(x, 0))
+    return bind_checked(el.complex_p, x, full_like(x, 0))
 
 
 def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Array:
@@ -200,7 +200,7 @@ def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZER
     >>> round(2.5), round(2.5, RoundingMethod.TO_NEAREST_EVEN)
     (Array(3., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True))
     """
-    return run(el.round_p, operand("round", x), rounding_method=RoundingMethod(rounding_method))
+    return bind_checked(el.round_p, operand("round", x), rounding_method=RoundingMethod(rounding_method))
 
 
 def integer_pow(x: Any, y: int) -> Array:
@@ -214,7 +214,7 @@ def integer_pow(x: Any, y: int) -> Array:
     >>> integer_pow(np.float32(3), 2)
     Array(9., dtype=float32)
     """
-    return run(el.integer_pow_p, operand("integer_pow", x), y=y)
+    return bind_checked(el.integer_pow_p, operand("integer_pow", x), y=y)
 
 
 def reciprocal(x: Any) -> Array:
@@ -224,7 +224,7 @@ def reciprocal(x: Any) -> Array:
     >>> reciprocal(np.float32(4))
     Array(0.25, dtype=float32)
     """
-    return run(el.integer_pow_p, operand("reciprocal", x), y=-1)
+    return bind_checked(el.integer_pow_p, operand("reciprocal", x), y=-1)
 
 
 # --- comparison, logic and bits ---------------------------------------------------------------------------
@@ -268,7 +268,9 @@ def bitcast_convert_type(operand: Any, new_dtype: Any) -> Array:
     >>> bitcast_convert_type(np.float32(1), np.int32)
     Array(1065353216, dtype=int32)
     """
-    return run(bitcast_convert_type_p, _operand("bitcast_convert_type", operand), new_dtype=dtypes.as_dtype(new_dtype))
+    return bind_checked(
+        bitcast_convert_type_p, _operand("bitcast_convert_type", operand), new_dtype=dtypes.as_dtype(new_dtype)
+    )
 
 
 _operand = operand  # where an argument has that name
@@ -285,7 +287,7 @@ def select_n(which: Any, *cases: Any) -> Array:
     >>> select_n(np.array([True, False]), np.int32([1, 2]), np.int32([10, 20]))
     Array([10,  2], dtype=int32)
     """
-    return run(el.select_n_p, operand("select_n", which), *same_dtype("select_n", *cases))
+    return bind_checked(el.select_n_p, operand("select_n", which), *same_dtype("select_n", *cases))
 
 
 def select(pred: Any, on_true: Any, on_false: Any) -> Array:
@@ -299,7 +301,7 @@ def select(pred: Any, on_true: Any, on_false: Any) -> Array:
     >>> select(np.array([True, False]), np.int32([1, 2]), np.int32([10, 20]))
     Array([ 1, 20], dtype=int32)
     """
-    return run(el.select_n_p, operand("select", pred), *same_dtype("select", on_false, on_true))
+    return bind_checked(el.select_n_p, operand("select", pred), *same_dtype("select", on_false, on_true))
 
 
 def clamp(min: Any, x: Any, max: Any) -> Array:
@@ -313,7 +315,7 @@ def clamp(min: Any, x: Any, max: Any) -> Array:
     >>> clamp(0.0, np.float32([-1, 0.5, 2]), 1.0)
     Array([0. , 0.5, 1. ], dtype=float32)
     """
-    return run(el.clamp_p, *same_dtype("clamp", min, x, max))
+    return bind_checked(el.clamp_p, *same_dtype("clamp", min, x, max))
 
 
 # --- elementary and special functions ---------------------------------------------------------------------
@@ -363,7 +365,7 @@ def polygamma(m: Any, x: Any) -> Array:
     >>> polygamma(np.float32(0), np.float32(1))
     Array(-0.5772157, dtype=float32)
     """
-    return run(el.polygamma_p, *same_shape("polygamma", m, x))
+    return bind_checked(el.polygamma_p, *same_shape("polygamma", m, x))
 
 
 def pow(x: Any, y: Any) -> Array:
@@ -378,8 +380,8 @@ def pow(x: Any, y: Any) -> Array:
     Array([4., 9.], dtype=float32)
     """
     if kind_of(dtypes.dtype_of(y)[0]) in "iu":
-        return run(el.pow_p, operand("pow", x), operand("pow", y))
-    return run(el.pow_p, *same_shape("pow", x, y))
+        return bind_checked(el.pow_p, operand("pow", x), operand("pow", y))
+    return bind_checked(el.pow_p, *same_shape("pow", x, y))
 
 
 # --- conversion, and the identity -------------------------------------------------------------------------

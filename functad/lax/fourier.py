@@ -22,8 +22,8 @@ from functad.array import Array
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError
 from functad.evaluation import aval_of
+from functad.lax.operands import bind_checked
 from functad.lax.operands import operand as _operand
-from functad.lax.operands import run
 from functad.numpy.promotion import convert, promote_dtypes_inexact
 from functad.primitives.fourier import FftType, fft_p
 
@@ -52,7 +52,7 @@ def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
     else:
         operand = convert(operand, np.result_type(aval.dtype, np.complex64))
     lengths = tuple(int(n) for n in fft_lengths)
-    return run(fft_p, operand, fft_type=kind, fft_lengths=lengths) if lengths else operand
+    return bind_checked(fft_p, operand, fft_type=kind, fft_lengths=lengths) if lengths else operand
 
 
 def _fft_type(given: Any) -> FftType:

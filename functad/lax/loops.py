@@ -24,14 +24,14 @@ from functad.api.bodies import (
     check_same_tree,
     check_same_types,
     explained_call,
+    flat_operand,
     of_dtype,
-    operand,
     trace_body,
 )
 from functad.array import ArrayImpl
 from functad.config import config
 from functad.control.forwarding import bind_scan, bind_while
-from functad.control.while_loop import counted
+from functad.control.while_loop import counting_steps
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, BodyError, ShapeError
 from functad.evaluation import aval_of
@@ -141,7 +141,7 @@ def _scan(
     unroll: int | bool = 1,
     progress: str | None = None,
 ) -> tuple[Any, Any]:
-    start, arrays = operand(init, said.start, said.loop), operand(xs, "xs", said.loop)
+    start, arrays = flat_operand(init, said.start, said.loop), flat_operand(xs, "xs", said.loop)
     steps = _length(arrays, length, said.loop)
     if config.disable_jit:
         return _python_scan(f, start, arrays, steps, reverse, progress)
@@ -244,7 +244,7 @@ def _python_scan(
 
 
 def _with_axis(y: Any) -> Any:
-    y = operand(y, "y", "scan").leaves[0]
+    y = flat_operand(y, "y", "scan").leaves[0]
     return reshape(y, (1, *aval_of(y).shape))
 
 
@@ -288,13 +288,13 @@ def while_loop(
 def _while_loop(
     cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any, said: _Said, most: int | None = None
 ) -> Any:
-    start = operand(init_val, said.start, said.loop)
+    start = flat_operand(init_val, said.start, said.loop)
     check_callable(cond_fun, said.loop)
     if config.disable_jit:
         value, steps, ended = _python_while(cond_fun, body_fun, start, most)
         if ended:
             return value
-        start, most = operand(value, said.start, said.loop), None if most is None else most - steps
+        start, most = flat_operand(value, said.start, said.loop), None if most is None else most - steps
 
     def trace(avals: Sequence[Aval]) -> Body:
         return trace_body(body_fun, [start.tree], avals, said.loop, said.user)
@@ -314,7 +314,7 @@ def _while_loop(
     programs = (cond.program, body.program)
     if most is None:
         return start.rebuilt(bind_while(*programs, start.leaves))
-    _, *outs = bind_while(*counted(*programs, most), [np.zeros((), np.int32), *start.leaves])
+    _, *outs = bind_while(*counting_steps(*programs, most), [np.zeros((), np.int32), *start.leaves])
     return start.rebuilt(outs)
 
 
@@ -530,7 +530,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     Array([0, 1, 4, 9], dtype=int32)
     """
     check_callable(f, "map")
-    arrays = operand(xs, "xs", "map")
+    arrays = flat_operand(xs, "xs", "map")
     total = _length(arrays, None, "map")
     example = tree_unflatten(arrays.tree, range(len(arrays.leaves)))
     said = _MAP._replace(user=CalledFunction(function_name(f), LeafNames(f, {0: example}).__getitem__))

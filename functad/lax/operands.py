@@ -72,13 +72,13 @@ def same_shape(name: str, *args: Any) -> list[Any]:
     ]
 
 
-def run(primitive: Primitive, *args: Any, **params: Any) -> Array:
+def bind_checked(primitive: Primitive, *args: Any, **params: Any) -> Array:
     """Apply a primitive to operands that are checked first, as only traced ones are by themselves."""
-    check(primitive, *args, **params)
+    check_fits(primitive, *args, **params)
     return bind(primitive, *args, **params)
 
 
-def check(primitive: Primitive, *args: Any, **params: Any) -> None:
+def check_fits(primitive: Primitive, *args: Any, **params: Any) -> None:
     """Raise, in the user's terms, unless a primitive takes these operands and parameters."""
     infer_avals(primitive, [aval_of(a) for a in args], params)
 

@@ -17,13 +17,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from functad import dtypes
 from functad.array import Array
 from functad.errors import ArgumentError, ShapeError
 from functad.evaluation import aval_of
-from functad.lax.operands import integers_of, run, same_dtype
+from functad.lax.operands import bind_checked, integers_of, same_dtype
+from functad.numpy.promotion import canonical_dtype
 from functad.primitives import structure
 from functad.primitives.contraction import dot_general_p
 from functad.primitives.convolution import ConvDimensionNumbers, conv_dimension_numbers, conv_general_dilated_p
@@ -60,13 +58,13 @@ def dot_general(
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
     contract = (_axes(lhs_contract, x), _axes(rhs_contract, y))
     batch = (_axes(lhs_batch, x), _axes(rhs_batch, y))
-    return run(
+    return bind_checked(
         dot_general_p,
         x,
         y,
         dimension_numbers=(contract, batch),
         precision=precision_word(precision),
-        preferred_element_type=_dtype(preferred_element_type) or x.dtype,
+        preferred_element_type=canonical_dtype(preferred_element_type) or x.dtype,
     )
 
 
@@ -128,10 +126,6 @@ def _axes(axes: Any, x: Any) -> tuple[int, ...]:
     """Axes as Python integers, counted from the front."""
     ndim = aval_of(x).ndim
     return tuple(d + ndim if d < 0 else d for d in integers_of("dot_general", "dimension_numbers", axes))
-
-
-def _dtype(dtype: Any) -> np.dtype | None:
-    return None if dtype is None else dtypes.requested_dtype(dtype)
 
 
 # --- convolutions -----------------------------------------------------------------------------------------
@@ -201,7 +195,7 @@ def conv_general_dilated(
                     f"lax.conv_general_dilated: padding={tuple(padding)} cuts off more than there is: {pads} at the "
                     f"ends of {dilated(size, spread)} positions of an input of shape {lhs_shape}"
                 )
-    return run(
+    return bind_checked(
         conv_general_dilated_p,
         x,
         kernel,
@@ -212,7 +206,7 @@ def conv_general_dilated(
         dimension_numbers=layout,
         feature_group_count=feature_group_count,
         batch_group_count=batch_group_count,
-        preferred_element_type=_dtype(preferred_element_type),
+        preferred_element_type=canonical_dtype(preferred_element_type),
     )
 
 

@@ -27,7 +27,7 @@ from functad.dtypes import kind_of
 from functad.errors import ShapeError
 from functad.evaluation import aval_of
 from functad.lax import elementwise
-from functad.lax.operands import axis_of, check, integers_of, run, same_dtype
+from functad.lax.operands import axis_of, bind_checked, check_fits, integers_of, same_dtype
 from functad.lax.operands import operand as _operand
 from functad.primitives import cumulative, joining, positions, reduction, structure, window
 from functad.primitives import elementwise as el
@@ -46,7 +46,7 @@ def _reduction(name: str, what: str, example: str, result: str) -> Callable[[Any
 
     def fun(operand: Any, axes: Sequence[int]) -> Any:
         x, places = _operand(name, operand), integers_of(name, "axes", axes)
-        check(record, x, axes=places)
+        check_fits(record, x, axes=places)
         return wrapped(x, axes=places)
 
     fun.__name__ = fun.__qualname__ = name
@@ -84,7 +84,7 @@ def argmax(operand: Any, axis: int, index_dtype: Any) -> Array:
     Array(1, dtype=int32)
     """
     x = _operand("argmax", operand)
-    return run(positions.argmax_p, x, axes=(axis,), index_dtype=dtypes.requested_dtype(index_dtype))
+    return bind_checked(positions.argmax_p, x, axes=(axis,), index_dtype=dtypes.requested_dtype(index_dtype))
 
 
 def argmin(operand: Any, axis: int, index_dtype: Any) -> Array:
@@ -99,14 +99,14 @@ def argmin(operand: Any, axis: int, index_dtype: Any) -> Array:
     Array(0, dtype=int32)
     """
     x = _operand("argmin", operand)
-    return run(positions.argmin_p, x, axes=(axis,), index_dtype=dtypes.requested_dtype(index_dtype))
+    return bind_checked(positions.argmin_p, x, axes=(axis,), index_dtype=dtypes.requested_dtype(index_dtype))
 
 
 def _cumulative(name: str, what: str, example: str, result: str) -> Callable[..., Array]:
     record = getattr(cumulative, f"{name}_p")
 
     def fun(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
-        return run(record, _operand(name, operand), axis=axis, reverse=reverse)
+        return bind_checked(record, _operand(name, operand), axis=axis, reverse=reverse)
 
     fun.__name__ = fun.__qualname__ = name
     fun.__doc__ = f"""{what} along an axis.
@@ -214,7 +214,7 @@ def reduce_window(
         window_dilation=spread,
     )
     if _is_known(computation, x) and _KNOWN[computation].window:
-        result = run(_KNOWN[computation].window, x, **windows)
+        result = bind_checked(_KNOWN[computation].window, x, **windows)
         return result if _is_neutral(computation, x, init) else computation(init, result)
     return _fold_windows(x, init, computation, windows)
 

@@ -26,7 +26,7 @@ from functad import dtypes
 from functad.array import Array
 from functad.errors import ShapeError
 from functad.evaluation import aval_of
-from functad.lax.operands import axis_of, check, integers_of, run, same_dtype
+from functad.lax.operands import axis_of, bind_checked, check_fits, integers_of, same_dtype
 from functad.lax.operands import operand as _operand
 from functad.numpy.promotion import SCALARS, convert
 from functad.numpy.promotion import broadcast_shapes as broadcast_shapes
@@ -114,7 +114,7 @@ def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Array:
            [1, 1, 1]], dtype=int32)
     """
     sizes = integers_of("iota", "shape", shape)
-    return run(structure.iota_p, dtype=dtypes.requested_dtype(dtype), shape=sizes, dimension=dimension)
+    return bind_checked(structure.iota_p, dtype=dtypes.requested_dtype(dtype), shape=sizes, dimension=dimension)
 
 
 # --- broadcasting -----------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: S
     x = _operand("broadcast_in_dim", operand)
     sizes = integers_of("broadcast_in_dim", "shape", shape)
     dims = integers_of("broadcast_in_dim", "broadcast_dimensions", broadcast_dimensions)
-    check(broadcast_in_dim_p, x, shape=sizes, broadcast_dimensions=dims)
+    check_fits(broadcast_in_dim_p, x, shape=sizes, broadcast_dimensions=dims)
     return _broadcast_in_dim(x, shape=sizes, broadcast_dimensions=dims)
 
 
@@ -198,7 +198,7 @@ def reshape(operand: Any, new_sizes: Sequence[int], dimensions: Sequence[int] | 
     if dimensions is not None:
         x = transpose(x, dimensions)
     sizes = integers_of("reshape", "new_sizes", new_sizes)
-    check(reshape_p, x, new_sizes=sizes)
+    check_fits(reshape_p, x, new_sizes=sizes)
     return structure.reshape(x, sizes)
 
 
@@ -242,7 +242,7 @@ def squeeze(array: Any, dimensions: Sequence[int]) -> Array:
     x, dims = _operand("squeeze", array), integers_of("squeeze", "dimensions", dimensions)
     ndim = aval_of(x).ndim
     places = tuple(sorted(axis_of("squeeze", d, ndim) for d in dims))
-    check(structure.squeeze_p, x, dimensions=places)
+    check_fits(structure.squeeze_p, x, dimensions=places)
     return structure.squeeze(x, places)
 
 
@@ -254,7 +254,7 @@ def transpose(operand: Any, permutation: Sequence[int]) -> Array:
     """
     x = _operand("transpose", operand)
     permutation = integers_of("transpose", "permutation", permutation)
-    check(transpose_p, x, permutation=permutation)
+    check_fits(transpose_p, x, permutation=permutation)
     return structure.transpose(x, permutation)
 
 
@@ -265,7 +265,7 @@ def rev(operand: Any, dimensions: Sequence[int]) -> Array:
     Array([2, 1, 0], dtype=int32)
     """
     x, places = _operand("rev", operand), integers_of("rev", "dimensions", dimensions)
-    check(structure.rev_p, x, dimensions=places)
+    check_fits(structure.rev_p, x, dimensions=places)
     return structure.rev(x, places)
 
 
@@ -285,7 +285,7 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
     config = tuple(integers_of("pad", "padding_config", triple) for triple in each)
     if any(len(triple) != 3 for triple in config):
         raise ShapeError(f"lax.pad: padding_config has (low, high, interior) for each axis, got {config!r:.80}")
-    return run(structure.pad_p, *same_dtype("pad", operand, padding_value), padding_config=config)
+    return bind_checked(structure.pad_p, *same_dtype("pad", operand, padding_value), padding_config=config)
 
 
 # --- joining and cutting ----------------------------------------------------------------------------------
@@ -298,7 +298,7 @@ def concatenate(operands: Sequence[Any], dimension: int) -> Array:
     Array([0, 1, 0, 1, 2], dtype=int32)
     """
     arrays = _several("concatenate", operands)
-    check(joining.concatenate_p, *arrays, dimension=dimension)
+    check_fits(joining.concatenate_p, *arrays, dimension=dimension)
     return joining.concatenate(arrays, dimension)
 
 
@@ -310,7 +310,7 @@ def stack(operands: Sequence[Any], axis: int = 0) -> Array:
            [0, 1]], dtype=int32)
     """
     arrays = _several("stack", operands)
-    return run(joining.stack_p, *arrays, axis=axis_of("stack", axis, aval_of(arrays[0]).ndim + 1))
+    return bind_checked(joining.stack_p, *arrays, axis=axis_of("stack", axis, aval_of(arrays[0]).ndim + 1))
 
 
 def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
@@ -321,7 +321,7 @@ def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
     """
     x = _operand("split", operand)
     place = axis_of("split", axis, aval_of(x).ndim)
-    return list(run(joining.split_p, x, sizes=integers_of("split", "sizes", sizes), axis=place))
+    return list(bind_checked(joining.split_p, x, sizes=integers_of("split", "sizes", sizes), axis=place))
 
 
 def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
@@ -331,7 +331,7 @@ def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
     (Array(0, dtype=int32), Array(1, dtype=int32))
     """
     x = _operand("unstack", x)
-    return tuple(run(joining.unstack_p, x, axis=axis_of("unstack", axis, aval_of(x).ndim)))
+    return tuple(bind_checked(joining.unstack_p, x, axis=axis_of("unstack", axis, aval_of(x).ndim)))
 
 
 def tile(operand: Any, reps: Sequence[int]) -> Array:
@@ -340,7 +340,7 @@ def tile(operand: Any, reps: Sequence[int]) -> Array:
     >>> tile(iota(int, 2), (2,))
     Array([0, 1, 0, 1], dtype=int32)
     """
-    return run(joining.tile_p, _operand("tile", operand), reps=integers_of("tile", "reps", reps))
+    return bind_checked(joining.tile_p, _operand("tile", operand), reps=integers_of("tile", "reps", reps))
 
 
 def _several(name: str, operands: Sequence[Any]) -> list[Any]:

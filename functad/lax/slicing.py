@@ -30,7 +30,7 @@ from functad.debug.bounds import check_positions
 from functad.errors import ArgumentError, OutOfBoundsError, ShapeError
 from functad.evaluation import aval_of
 from functad.lax.loops import while_loop
-from functad.lax.operands import axis_of, integers_of, run, same_dtype
+from functad.lax.operands import axis_of, bind_checked, integers_of, same_dtype
 from functad.lax.operands import operand as _operand
 from functad.numpy.promotion import asarray
 from functad.primitives import elementwise as el
@@ -66,7 +66,7 @@ def slice(
     >>> slice(np.int32([0, 1, 2, 3, 4]), (1,), (5,), (2,))
     Array([1, 3], dtype=int32)
     """
-    return run(
+    return bind_checked(
         structure.slice_p,
         _operand("slice", operand),
         start_indices=integers_of("slice", "start_indices", start_indices),
@@ -152,7 +152,7 @@ def dynamic_slice(
     x = _operand("dynamic_slice", operand)
     sizes = integers_of("dynamic_slice", "slice_sizes", slice_sizes)
     starts = _starts("dynamic_slice", aval_of(x).shape, start_indices, sizes, allow_negative_indices)
-    return run(dynamic_slice_p, x, *starts, slice_sizes=sizes)
+    return bind_checked(dynamic_slice_p, x, *starts, slice_sizes=sizes)
 
 
 def dynamic_slice_in_dim(
@@ -203,7 +203,7 @@ def dynamic_update_slice(
     x, update = same_dtype("dynamic_update_slice", operand, update)
     sizes = aval_of(update).shape
     starts = _starts("dynamic_update_slice", aval_of(x).shape, start_indices, sizes, allow_negative_indices)
-    return run(dynamic_update_slice_p, x, update, *starts)
+    return bind_checked(dynamic_update_slice_p, x, update, *starts)
 
 
 def dynamic_update_slice_in_dim(
@@ -327,7 +327,7 @@ def gather(
         fill_value = None
     elif fill_value is None:
         fill_value = default_fill_value(aval_of(x).dtype)
-    return run(
+    return bind_checked(
         gather_p,
         x,
         _operand("gather", start_indices),
@@ -361,7 +361,7 @@ def _scatter(name: str, what: str, result: str) -> Callable[..., Array]:
         mode: str | GatherScatterMode | None = None,
     ) -> Any:
         x, values = same_dtype(name, operand, updates)
-        return run(
+        return bind_checked(
             primitive,
             x,
             _operand(name, scatter_indices),

@@ -22,7 +22,7 @@ from typing import Any
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
 from functad.evaluation import aval_of
-from functad.lax.operands import axis_of, run
+from functad.lax.operands import axis_of, bind_checked
 from functad.lax.operands import operand as _operand
 from functad.primitives import elementwise as el
 from functad.primitives import sorting
@@ -49,7 +49,7 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
     if not operands:
         raise ShapeError("lax.sort needs at least one operand, but was given none")
     axis = axis_of("sort", dimension, aval_of(operands[0]).ndim)
-    results = run(sorting.sort_p, *operands, dimension=axis, is_stable=is_stable, num_keys=num_keys)
+    results = bind_checked(sorting.sort_p, *operands, dimension=axis, is_stable=is_stable, num_keys=num_keys)
     return tuple(results) if several else results[0]
 
 
@@ -80,7 +80,7 @@ def top_k(operand: Any, k: int, *, axis: int = -1) -> list[Any]:
     [Array([5, 4], dtype=int32), Array([1, 2], dtype=int32)]
     """
     x = _operand("top_k", operand)
-    return list(run(sorting.top_k_p, x, k=k, axis=axis_of("top_k", axis, aval_of(x).ndim)))
+    return list(bind_checked(sorting.top_k_p, x, k=k, axis=axis_of("top_k", axis, aval_of(x).ndim)))
 
 
 def approx_max_k(

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from functad.array import Array
+from functad.lax.operands import bind_checked, same_shape
 from functad.lax.operands import operand as take
-from functad.lax.operands import run, same_shape
 from functad.primitives import elementwise as el
 
 
@@ -25,7 +25,7 @@ def bessel_i0e(x: Any) -> Array:
     >>> bessel_i0e(0.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    return run(el.bessel_i0e_p, take("bessel_i0e", x))
+    return bind_checked(el.bessel_i0e_p, take("bessel_i0e", x))
 
 
 def bessel_i1e(x: Any) -> Array:
@@ -40,7 +40,7 @@ def bessel_i1e(x: Any) -> Array:
     >>> bessel_i1e(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return run(el.bessel_i1e_p, take("bessel_i1e", x))
+    return bind_checked(el.bessel_i1e_p, take("bessel_i1e", x))
 
 
 def zeta(x: Any, q: Any) -> Array:
@@ -55,7 +55,7 @@ def zeta(x: Any, q: Any) -> Array:
     >>> zeta(2.0, 1.0)
     Array(1.644934, dtype=float32, weak_type=True)
     """
-    return run(el.zeta_p, *same_shape("zeta", x, q))
+    return bind_checked(el.zeta_p, *same_shape("zeta", x, q))
 
 
 def igamma(a: Any, x: Any) -> Array:
@@ -70,7 +70,7 @@ def igamma(a: Any, x: Any) -> Array:
     >>> igamma(1.0, 1.0)
     Array(0.6321206, dtype=float32, weak_type=True)
     """
-    return run(el.igamma_p, *same_shape("igamma", a, x))
+    return bind_checked(el.igamma_p, *same_shape("igamma", a, x))
 
 
 def igammac(a: Any, x: Any) -> Array:
@@ -85,7 +85,7 @@ def igammac(a: Any, x: Any) -> Array:
     >>> igammac(1.0, 1.0)
     Array(0.3678794, dtype=float32, weak_type=True)
     """
-    return run(el.igammac_p, *same_shape("igammac", a, x))
+    return bind_checked(el.igammac_p, *same_shape("igammac", a, x))
 
 
 def igamma_grad_a(a: Any, x: Any) -> Array:
@@ -130,7 +130,7 @@ def betainc(a: Any, b: Any, x: Any) -> Array:
     >>> betainc(2.0, 2.0, 0.5)
     Array(0.5, dtype=float32, weak_type=True)
     """
-    return run(el.regularized_incomplete_beta_p, *same_shape("betainc", a, b, x))
+    return bind_checked(el.regularized_incomplete_beta_p, *same_shape("betainc", a, b, x))
 
 
 def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Array:
@@ -151,7 +151,7 @@ def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Ar
     >>> reduce_precision(np.float32([1.2345, 1e30]), 5, 2)
     Array([1.25,  inf], dtype=float32)
     """
-    return run(
+    return bind_checked(
         el.reduce_precision_p,
         take("reduce_precision", operand),
         exponent_bits=exponent_bits,

@@ -104,15 +104,15 @@ class ControlPlan:
 
 def leaves(items: Sequence[Any]) -> Iterator[Any]:
     """The instructions, or blocks, in order, those of loops and branches included."""
-    return (leaf for leaf, _ in repeated(items))
+    return (leaf for leaf, _ in with_repetitions(items))
 
 
-def repeated(items: Sequence[Any], times: int = 1) -> Iterator[tuple[Any, int]]:
+def with_repetitions(items: Sequence[Any], times: int = 1) -> Iterator[tuple[Any, int]]:
     """The same, with how often each runs; every branch, and a loop of unknown length, once."""
     for item in items:
         if isinstance(item, ControlPlan):
             for part, count in zip(item.parts, item.times):
-                yield from repeated(part, times * count)
+                yield from with_repetitions(part, times * count)
         else:
             yield item, times
 

@@ -14,7 +14,7 @@ from functad.ir import Aval, Eqn, Var
 from functad.lowering.memory.buffers import Buffer, new_buffer
 from functad.lowering.nests.affine import Affine, loop
 from functad.lowering.nests.builder import NestBuilder
-from functad.lowering.nests.collapse import collapse, part
+from functad.lowering.nests.collapse import collapse_loops, part
 from functad.lowering.nests.crossed import without_crossing
 from functad.lowering.nests.memory_order import put_in_memory_order
 from functad.lowering.nests.nest import PRE, IndexLet, Let, Load, Nest, Store
@@ -87,7 +87,7 @@ class StepWriter:
         if not builder.nest.stores:
             return
         put_in_memory_order(builder.nest)
-        collapse(builder.nest)
+        collapse_loops(builder.nest)
         part(builder.nest)
         eqns = list(dict.fromkeys(builder.nest.eqns))
         is_crossed = bool(builder.nest.across)
@@ -96,13 +96,13 @@ class StepWriter:
         else:
             found = [("", builder.nest)] if self.machine.on_device else split_reduction(builder.nest)
         for suffix, nest in found:
-            collapse(nest)
+            collapse_loops(nest)
             self.steps.append(NestStep(name + suffix, nest, eqns, may_wait=is_crossed and suffix == "_whole"))
 
     def add_updates(self, nest: Nest, name: str) -> None:
         """A nest of updates, or several so that threads share them."""
         nest.drop_unused()
-        collapse(nest)
+        collapse_loops(nest)
         part(nest)
         owned = owned_updates(nest, self.machine.atomic) if self.machine.on_device else None
         if owned is not None:
@@ -113,12 +113,12 @@ class StepWriter:
             self._add_sorted(found, name, list(dict.fromkeys(nest.eqns)))
             return
         for suffix, one in shared_updates(nest, self.machine.threads, self.machine.on_device, self.machine.atomic):
-            collapse(one)
+            collapse_loops(one)
             self.steps.append(NestStep(f"{name}{suffix}", one, list(dict.fromkeys(one.eqns))))
 
     def _add_sorted(self, found: SortedUpdates, name: str, eqns: list[Eqn]) -> None:
         """Updates that are sorted by what they write to, before they are done."""
-        collapse(found.numbers)
+        collapse_loops(found.numbers)
         self.steps.append(NestStep(f"rows_{name}", found.numbers, eqns))
         rows, segments = found.rows, found.segments
         target = Target(self, eqns[-1], name)
@@ -214,7 +214,7 @@ class Target:
         nest.statements += [Let((name,), text, tuple(of), PRE, self._eqn) for name, text, of in points.values]
         buffer, steps, value = points.result
         nest.stores.append(Store(buffer, place(steps), value, PRE))
-        collapse(nest)
+        collapse_loops(nest)
         self._writer.steps.append(NestStep(f"{points.name}_{self._name}", nest, [self._eqn]))
 
     def copy(self, source: Buffer, target: Buffer) -> None:

@@ -120,7 +120,7 @@ def watching(watcher: Callable[[PartCall], Any]) -> Iterator[None]:
         _watcher.reset(token)
 
 
-def call(layer: Layer, part: Any, params: Any, x: Any, **options: Any) -> Any:
+def apply_part(layer: Layer, part: Any, params: Any, x: Any, **options: Any) -> Any:
     """`layer.apply(params, x, **options)` by the layer that it is a part of, of that key in the params."""
     watcher = _watcher.get()
     if watcher is None:
@@ -136,10 +136,10 @@ def first_buffers(layer: Layer, x: Any) -> Any:
 def applied(
     layer: Layer, part: Any, params: Any, x: Any, buffers: Any, key: Any, train: bool, **options: Any
 ) -> tuple[Any, Any]:
-    """The output of any layer that is a part of another (see `call`), and its new buffers: `()` of one without."""
+    """What `apply_part` gives of any layer, and its new buffers: `()` of one without."""
     if isinstance(layer, Buffered):
-        return call(layer, part, params, x, buffers=buffers, key=key, train=train, **options)
-    return call(layer, part, params, x, key=key, train=train, **options), ()
+        return apply_part(layer, part, params, x, buffers=buffers, key=key, train=train, **options)
+    return apply_part(layer, part, params, x, key=key, train=train, **options), ()
 
 
 def combination(

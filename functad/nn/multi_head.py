@@ -16,7 +16,7 @@ from functad.nn.combining import split_key
 from functad.nn.dropout import Dropout
 from functad.nn.functions import gelu
 from functad.nn.initializers import Initializer, glorot_uniform
-from functad.nn.layer import Layer, call, check_count, check_floats, struct_of
+from functad.nn.layer import Layer, apply_part, check_count, check_floats, struct_of
 from functad.nn.linear import Dense
 from functad.nn.normalization import LayerNorm
 from functad.nn.positions import rotary_embedding
@@ -160,7 +160,7 @@ def MultiHeadAttention(
         other, cache, mask = _looked_at(x, seen, name), seen.cache, seen.mask
 
         def projected(part: str, y: Any) -> Any:
-            return call(dense(size), part, params[part], y).reshape(*y.shape[:2], heads, size // heads)
+            return apply_part(dense(size), part, params[part], y).reshape(*y.shape[:2], heads, size // heads)
 
         q, k, v = projected("query", x), projected("key", other), projected("value", other)
         first = 0 if cache is None else cache.length
@@ -171,7 +171,7 @@ def MultiHeadAttention(
         y = dot_product_attention(q, k, v, mask=mask, is_causal=is_causal and cache is None)
         if cache is not None:
             y = jnp.where(cache.length <= cache.keys.shape[1], y, jnp.nan)
-        y = call(dense(x.shape[2]), "out", params["out"], y.reshape(*x.shape[:2], size))
+        y = apply_part(dense(x.shape[2]), "out", params["out"], y.reshape(*x.shape[:2], size))
         y = drop.apply((), y, key=key, train=train)
         return y, cache
 
@@ -288,7 +288,7 @@ def TransformerBlock(
         keys = split_key(key, 2)
 
         def through(part: str, y: Any, **options: Any) -> Any:
-            return call(parts[part], part, params[part], y, **options)
+            return apply_part(parts[part], part, params[part], y, **options)
 
         y = through("attention", through("attention_norm", x), **seen._asdict(), key=keys[0], train=train)
         y, cache = (y, None) if seen.cache is None else y

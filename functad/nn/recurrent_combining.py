@@ -12,7 +12,7 @@ from functad import numpy as jnp
 from functad.api import eval_shape
 from functad.errors import ArgumentError, TreeError
 from functad.nn.combining import check_entries, split_key
-from functad.nn.layer import Layer, call, check_layers, struct_of
+from functad.nn.layer import Layer, apply_part, check_layers, struct_of
 from functad.nn.ragged import each_step, values_of, with_values
 from functad.nn.recurrent import Recurrent, recurrent_layer
 from functad.random import split
@@ -64,10 +64,10 @@ def Bidirectional(layer: Recurrent, join: Callable[[tuple[Any, Any]], Any] = _co
             )
         states, keys = _states(state, 2, name), split_key(key, 2)
         options: dict[str, Any] = {"return_sequences": return_sequences, "return_state": True, "train": train}
-        forward, forward_state = call(
+        forward, forward_state = apply_part(
             layer, "forward", params["forward"], x, state=states[0], reverse=reverse, key=keys[0], **options
         )
-        backward, backward_state = call(
+        backward, backward_state = apply_part(
             layer, "backward", params["backward"], x, state=states[1], reverse=not reverse, key=keys[1], **options
         )
         y = join((values_of(forward), values_of(backward)))
@@ -114,8 +114,8 @@ def stacked(*layers: Layer) -> Recurrent:
     ) -> tuple[Any, Any]:
         layer = layers[i]
         if not isinstance(layer, Recurrent):
-            return call(each_step(layer), i, params, x, key=key, train=train), ()
-        return call(
+            return apply_part(each_step(layer), i, params, x, key=key, train=train), ()
+        return apply_part(
             layer,
             i,
             params,

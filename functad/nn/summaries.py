@@ -14,7 +14,7 @@ from typing import Any
 from functad import random
 from functad.api import eval_shape, jit
 from functad.dtypes import short_name
-from functad.nn.layer import Buffered, Layer, PartCall, call, check_count, check_layers, struct_of, watching
+from functad.nn.layer import Buffered, Layer, PartCall, apply_part, check_count, check_layers, struct_of, watching
 from functad.records import NamedTuple
 from functad.tree_util import DictKey, SequenceKey, keystr, tree_flatten, tree_leaves, tree_unflatten
 
@@ -157,7 +157,7 @@ def summary(layer: Layer, x: Any, *, depth: int | None = None, train: bool = Fal
 
     def applied(params: Any, x: Any, arrays: Any) -> Any:
         with watching(seen.watch):
-            return call(layer, None, params, x, key=random.key(0), train=train, **_joined(arrays, others))
+            return apply_part(layer, None, params, x, key=random.key(0), train=train, **_joined(arrays, others))
 
     eval_shape(applied, params, x, arrays)
     return NetworkSummary(seen.summaries())

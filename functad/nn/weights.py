@@ -13,7 +13,7 @@ from functad import numpy as jnp
 from functad.api import eval_shape
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, TreeError
-from functad.nn.layer import Buffered, Layer, applied, call, check_count, check_layers, first_buffers, struct_of
+from functad.nn.layer import Buffered, Layer, applied, apply_part, check_count, check_layers, first_buffers, struct_of
 from functad.tree_util import keystr, tree_leaves_with_path, tree_map, tree_map_with_path
 
 WeightChoice = Callable[[str], bool]
@@ -208,7 +208,7 @@ def _wrapped(
     """A layer of the kind of another, which gets `whole` of the params, and input and output changed."""
 
     def apply(params: Any, x: Any, *, key: Any = None, train: bool = False, **options: Any) -> Any:
-        return after(call(layer, part, whole(params), before(x), key=key, train=train, **before(options)))
+        return after(apply_part(layer, part, whole(params), before(x), key=key, train=train, **before(options)))
 
     def apply_buffered(
         params: Any, x: Any, *, buffers: Any = None, key: Any = None, train: bool = False, **options: Any

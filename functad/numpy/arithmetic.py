@@ -23,7 +23,7 @@ from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError
 from functad.evaluation import aval_of
 from functad.numpy import logic
-from functad.numpy.building import binary, filled, scalar, select
+from functad.numpy.building import binary_function, filled, scalar, select
 from functad.numpy.promotion import (
     asarray,
     convert,
@@ -99,7 +99,7 @@ def multiply(x1: Any, x2: Any, /) -> Array:
     return el.and_(x, y) if kind_of(x.dtype) == "b" else el.mul(x, y)
 
 
-subtract = binary(
+subtract = binary_function(
     "subtract",
     """x1 - x2, element-wise.
 

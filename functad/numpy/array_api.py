@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
-from functad.device_arrays import default_device
+from functad.device_arrays import device_of_new_arrays
 from functad.layouts import CPU, Device, check_device
 from functad.numpy.dtype_names import isdtype
 
@@ -33,7 +33,7 @@ class __array_namespace_info__:  # noqa: N801  (the standard's name)
 
     def default_device(self) -> Device:
         """The device where arrays are made."""
-        return default_device() or CPU
+        return device_of_new_arrays() or CPU
 
     def devices(self) -> list[Device]:
         """The devices there are."""

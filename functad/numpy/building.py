@@ -81,7 +81,7 @@ def unary_inexact(name: str, doc: str, primitive: str = "") -> Callable[[Any], A
     return named(fun, name, doc)
 
 
-def binary(name: str, doc: str, primitive: str = "") -> Callable[[Any, Any], Array]:
+def binary_function(name: str, doc: str, primitive: str = "") -> Callable[[Any, Any], Array]:
     """A function of two operands that takes every dtype."""
 
     apply = getattr(el, primitive or name)

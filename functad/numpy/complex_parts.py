@@ -18,7 +18,7 @@ import numpy as np
 from functad.array import Array
 from functad.dtypes import finfo, kind_of
 from functad.numpy.building import filled, scalar, select
-from functad.numpy.promotion import asarray, constant, convert, operand, promote_args_inexact
+from functad.numpy.promotion import asarray, concrete_value, convert, operand, promote_args_inexact
 from functad.numpy.ufuncs import rad2deg
 from functad.primitives import elementwise as el
 
@@ -64,7 +64,7 @@ def real_if_close(a: Any, tol: float = 100) -> Array:
     if kind_of(x.dtype) != "c":
         return x
     rewrite = "Write functad.numpy.real(x): the dtype of a result cannot depend on values."
-    size = np.abs(constant(x, "real_if_close", rewrite).imag)
+    size = np.abs(concrete_value(x, "real_if_close", rewrite).imag)
     return el.real(x) if np.all(size < (tol * finfo(x.dtype).eps if tol > 1 else tol)) else x
 
 

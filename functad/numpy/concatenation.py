@@ -31,7 +31,7 @@ from functad.numpy.promotion import (
     asarray,
     canonical_axis,
     canonical_dtype,
-    constant,
+    concrete_value,
     convert,
     promote_dtypes,
 )
@@ -241,10 +241,10 @@ def _split(name: str, ary: Any, indices_or_sections: Any, axis: int, equal: bool
     length = x.shape[index]
     given = indices_or_sections
     if isinstance(given, (tuple, list)) or np.ndim(given) == 1:
-        cuts = [_clamped(int(constant(c, name, _SPLIT_REWRITE)), length) for c in given]
+        cuts = [_clamped(int(concrete_value(c, name, _SPLIT_REWRITE)), length) for c in given]
         bounds = [0, *cuts, length]
     else:
-        parts = int(constant(given, name, _SPLIT_REWRITE))
+        parts = int(concrete_value(given, name, _SPLIT_REWRITE))
         if parts < 1:
             raise ArgumentError(f"{name}: the number of parts must be positive, got {parts}")
         if equal and length % parts:

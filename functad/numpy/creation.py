@@ -37,7 +37,7 @@ from functad.numpy.promotion import (
     canonical_axis,
     canonical_dtype,
     canonical_shape,
-    constant,
+    concrete_value,
     convert,
     on_wanted_device,
     operand,
@@ -279,7 +279,7 @@ or mark the argument static: jit(f, static_argnames="n")."""
 
 
 def _known(name: str, value: Any) -> np.ndarray:
-    known = constant(value, name, _RANGE_REWRITE)
+    known = concrete_value(value, name, _RANGE_REWRITE)
     if known.ndim:
         raise ArgumentError(f"{name} takes scalars, got an array of shape {known.shape}")
     return known

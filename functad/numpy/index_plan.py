@@ -98,7 +98,7 @@ def window_of(shape: tuple[int, ...], entries: Sequence[IndexEntry]) -> Window |
     return Window(*map(tuple, zip(*ranges))) if ranges else Window((), (), ())
 
 
-def layout_of(shape: tuple[int, ...], entries: Sequence[IndexEntry]) -> IndexLayout:
+def index_layout(shape: tuple[int, ...], entries: Sequence[IndexEntry]) -> IndexLayout:
     """Lay out the result of an index into an array of the given shape; positions in index arrays have no say."""
     return _layout_of(shape, tuple([e._replace(value=_shape_of(e)) for e in entries]))
 

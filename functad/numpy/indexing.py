@@ -20,7 +20,7 @@ from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ConcretizationError, DTypeError, MaskError, OutOfBoundsError
 from functad.evaluation import aval_of
 from functad.numpy.building import filled
-from functad.numpy.index_plan import NEW, IndexEntry, indices_of, layout_of
+from functad.numpy.index_plan import NEW, IndexEntry, index_layout, indices_of
 from functad.numpy.promotion import asarray, convert
 from functad.primitives import dynamic_slicing, gather_scatter, structure
 from functad.primitives import elementwise as el
@@ -417,7 +417,7 @@ def gather(x: Any, entries: Sequence[IndexEntry], mode: GatherScatterMode, fill_
         # None is asked for; a gather wants an axis to take none from.
         x = filled(x.dtype.type(0), tuple(n or int(e.kind == "array") for n, e in zip(x.shape, _without_new(entries))))
     x, entries = _sliced_first(x, entries)
-    layout = layout_of(x.shape, entries)
+    layout = index_layout(x.shape, entries)
     result = gather_scatter.gather(
         x,
         indices_of(layout, entries),

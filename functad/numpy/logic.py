@@ -22,7 +22,7 @@ from functad.array import Array
 from functad.dtypes import kind_of
 from functad.errors import DTypeError
 from functad.evaluation import aval_of
-from functad.numpy.building import as_array, binary, filled, named, scalar, select
+from functad.numpy.building import as_array, binary_function, filled, named, scalar, select
 from functad.numpy.promotion import (
     asarray,
     convert,
@@ -76,7 +76,7 @@ __all__ = [
 
 # --- comparison -------------------------------------------------------------------------------------
 
-equal = binary(
+equal = binary_function(
     "equal",
     """x1 == x2, element-wise.
 
@@ -86,7 +86,7 @@ equal = binary(
     """,
     "eq",
 )
-not_equal = binary(
+not_equal = binary_function(
     "not_equal",
     """x1 != x2, element-wise.
 

@@ -25,7 +25,7 @@ from functad.numpy.promotion import (
     broadcast_operand,
     canonical_axes,
     canonical_axis,
-    constant,
+    concrete_value,
     convert,
     operand,
     promote_dtypes_inexact,
@@ -395,7 +395,7 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Array:
     """
     x = as_array("trim_zeros", filt)
     rewrite = "Keep trim_zeros outside of the transformed function: the size of its result depends on the values."
-    known = constant(x, "trim_zeros", rewrite) != 0
+    known = concrete_value(x, "trim_zeros", rewrite) != 0
     sides, places = set(trim.lower()) & {"f", "b"}, [slice(None)] * x.ndim
     for a in canonical_axes("trim_zeros", axis, x.ndim) if sides else ():
         positions = np.flatnonzero(known.any(axis=tuple(i for i in range(x.ndim) if i != a)))

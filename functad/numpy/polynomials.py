@@ -21,7 +21,7 @@ from functad.array import Array
 from functad.dtypes import finfo
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy.building import as_array, filled, scalar
-from functad.numpy.promotion import asarray, constant, operand, promote_dtypes, promote_dtypes_inexact
+from functad.numpy.promotion import asarray, concrete_value, operand, promote_dtypes, promote_dtypes_inexact
 from functad.primitives import structure
 
 __all__ = [
@@ -111,7 +111,7 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Array,
         quotient.append(scale * rest[k])
         rest = rest.at[k : k + divisor.size].add(-quotient[-1] * divisor)
     if trim_leading_zeros:
-        known = constant(rest, "polydiv with trim_leading_zeros=True", _TRIM_REWRITE)
+        known = concrete_value(rest, "polydiv with trim_leading_zeros=True", _TRIM_REWRITE)
         large = np.flatnonzero(np.abs(known) >= np.sqrt(finfo(rest.dtype).eps))
         rest = rest[large[0] :] if large.size else rest[:0]
     return jnp.stack(quotient) if quotient else jnp.zeros(1, rest.dtype), rest
@@ -201,7 +201,7 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Array:
         raise ShapeError(f"roots takes a vector of coefficients, got shape {coefficients.shape}")
     size = coefficients.size
     if strip_zeros:
-        known = np.flatnonzero(constant(coefficients, "roots", _STRIP_REWRITE))
+        known = np.flatnonzero(concrete_value(coefficients, "roots", _STRIP_REWRITE))
         return _roots(coefficients[known[0] if known.size else size :])
     if size < 2:
         return _roots(coefficients)

@@ -467,6 +467,6 @@ def canonical_shape(name: str, shape: Any) -> tuple[int, ...]:
 MOST_ELEMENTS = 2**63 - 1
 
 
-def constant(x: Any, wanted: str, rewrite: str) -> np.ndarray:
+def concrete_value(x: Any, wanted: str, rewrite: str) -> np.ndarray:
     """The NumPy value of a concrete argument; of a traced one an error that says who wanted it, and what to write."""
     return x.concrete(wanted, rewrite) if isinstance(x, Tracer) else np.asarray(x)

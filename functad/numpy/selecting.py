@@ -33,7 +33,7 @@ from functad.numpy.promotion import (
     asarray,
     broadcast_operand,
     canonical_axis,
-    constant,
+    concrete_value,
     convert,
     joint_shape,
     operand,
@@ -400,7 +400,7 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     if size is not None and size < 0:
         raise ArgumentError(f"nonzero: size={size} must not be negative")
     if size is None:
-        known = constant(x, "nonzero without size=", _SIZE_REWRITE)
+        known = concrete_value(x, "nonzero without size=", _SIZE_REWRITE)
         return tuple(ArrayImpl(p.astype(dtypes.default_int_dtype())) for p in np.nonzero(known))
     mask = manipulation.ravel(as_boolean(x, "nonzero"))
     index_dtype = dtypes.default_int_dtype()
@@ -513,7 +513,7 @@ def delete(arr: Any, obj: Any, axis: Any = None, *, assume_unique_indices: bool 
     index = canonical_axis("delete", axis, x.ndim)
     length = x.shape[index]
     if not isinstance(obj, slice):
-        obj = constant(obj, "delete", _POSITIONS_REWRITE)
+        obj = concrete_value(obj, "delete", _POSITIONS_REWRITE)
         if kind_of(obj.dtype) != "b":
             indexing.check_bounds(obj, index, x.shape)
             obj = obj.astype(np.int64)

@@ -20,7 +20,7 @@ from functad.array import Array, ArrayImpl
 from functad.dtypes import kind_of
 from functad.numpy import concatenation, manipulation, selecting
 from functad.numpy.building import as_array, filled, select
-from functad.numpy.promotion import constant, convert, operand, promote_dtypes
+from functad.numpy.promotion import concrete_value, convert, operand, promote_dtypes
 from functad.numpy.sorting import from_elements, isin, unique
 from functad.primitives import elementwise as el
 from functad.primitives import joining, sorting, structure
@@ -132,7 +132,7 @@ def _known_values(name: str, *arrays: Any) -> tuple[list[Any], list[Any]]:
     """The arrays in their common dtype, and their values."""
     rewrite = f"Give {name} the size of its result, which depends on the values: {name}(x, y, size=largest)."
     promoted = promote_dtypes(*[as_array(name, a) for a in arrays])
-    return promoted, [constant(x, name, rewrite) for x in promoted]
+    return promoted, [concrete_value(x, name, rewrite) for x in promoted]
 
 
 def _flat(name: str, *arrays: Any) -> list[Any]:

@@ -30,7 +30,7 @@ from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import concatenation, logic, manipulation, reductions, selecting, updates
 from functad.numpy.building import as_array, filled, select
-from functad.numpy.promotion import asarray, canonical_axis, constant, convert, operand, promote_dtypes
+from functad.numpy.promotion import asarray, canonical_axis, concrete_value, convert, operand, promote_dtypes
 from functad.primitives import cumulative, joining, sorting, structure
 from functad.primitives import elementwise as el
 from functad.records import NamedTuple
@@ -291,7 +291,7 @@ def unique(
     if size is not None and size < 0:
         raise ArgumentError(f"unique: size={size} must not be negative")
     if size is None:
-        known = constant(x, "unique without size=", _SIZE_REWRITE)
+        known = concrete_value(x, "unique without size=", _SIZE_REWRITE)
         numpy_unique: Any = np.unique
         parts = numpy_unique(known, return_index, return_inverse, return_counts, axis, equal_nan=equal_nan)
         if not (return_index or return_inverse or return_counts):
@@ -320,7 +320,7 @@ def from_elements(values: np.ndarray, *arrays: Any) -> Any:
     if not any(isinstance(x, Tracer) for x in arrays):
         return ArrayImpl(np.asarray(values))
     flat = concatenation.concatenate([manipulation.ravel(x) for x in arrays])
-    known = constant(flat, "unique", _SIZE_REWRITE)
+    known = concrete_value(flat, "unique", _SIZE_REWRITE)
     order = np.argsort(known, kind="stable")
     return selecting.take(flat, order[np.searchsorted(known[order], values)], 0)
 
@@ -329,7 +329,7 @@ def _unique_slices(x: Any, values: np.ndarray, axis: int, equal_nan: bool) -> An
     if not isinstance(x, Tracer):
         return ArrayImpl(values)
     numpy_unique: Any = np.unique
-    known = constant(x, "unique", _SIZE_REWRITE)
+    known = concrete_value(x, "unique", _SIZE_REWRITE)
     return selecting.take(x, numpy_unique(known, return_index=True, axis=axis, equal_nan=equal_nan)[1], axis)
 
 

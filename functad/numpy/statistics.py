@@ -46,7 +46,7 @@ from functad.numpy.creation import linspace
 from functad.numpy.promotion import (
     asarray,
     canonical_axes,
-    constant,
+    concrete_value,
     convert,
     operand,
     promote_dtypes,
@@ -310,7 +310,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | N
             f"bincount takes a vector of integers, got {values.aval.str_short()}"
         )
     if length is None:
-        known = constant(values, "bincount without length=", _LENGTH_REWRITE)
+        known = concrete_value(values, "bincount without length=", _LENGTH_REWRITE)
         length = max(minlength, int(known.max()) + 1 if known.size else 0)
     counted = asarray(dtypes.default_int_dtype().type(1)) if weights is None else as_array("bincount", weights)
     if weights is not None and counted.shape != values.shape:

@@ -18,7 +18,7 @@ from functad.errors import ArgumentError, ImmutableArrayError, UnsupportedNumpyE
 from functad.numpy import arithmetic, concatenation, indexing, logic, manipulation, reductions, ufuncs, updates
 from functad.numpy.building import as_array
 from functad.numpy.creation import arange
-from functad.numpy.promotion import asarray, canonical_axis, canonical_dtype, constant, convert
+from functad.numpy.promotion import asarray, canonical_axis, canonical_dtype, concrete_value, convert
 from functad.numpy.selecting import take
 from functad.numpy.selecting import where as select_where
 from functad.primitives import cumulative
@@ -190,7 +190,7 @@ def _reduceat_of(named: _Named) -> _Function:
         x = as_array(name, array)
         place = canonical_axis(name, axis, x.ndim)
         size = x.shape[place]
-        starts = constant(indices, f"The indices of {name}", _STARTS_REWRITE)
+        starts = concrete_value(indices, f"The indices of {name}", _STARTS_REWRITE)
         indexing.check_bounds(starts, place, x.shape)
         firsts = [int(i) % size for i in starts]
         reduce = getattr(named.function, "reduce")  # noqa: B009

@@ -17,7 +17,7 @@ from functad.evaluation import aval_of
 from functad.hints import discards_result
 from functad.numpy import arithmetic, indexing
 from functad.numpy.building import filled
-from functad.numpy.index_plan import Window, indices_of, layout_of, window_of
+from functad.numpy.index_plan import Window, index_layout, indices_of, window_of
 from functad.numpy.promotion import convert, operand
 from functad.primitives import elementwise as el
 from functad.primitives import gather_scatter, structure
@@ -171,7 +171,7 @@ def _scatter(
     x, index = indexing.without_single_masks(at.array, at.index)
     remedy = f"x.at[index].{name}(v, mode='drop'), or mode='clip'"
     entries = indexing.read_index(x.shape, index, remedy if mode is None else None)
-    layout = layout_of(x.shape, entries)
+    layout = index_layout(x.shape, entries)
     updates = _fit(name, _cast(name, x, values), layout.shape, layout.new_axes, x.shape)
     if layout.reversed_dims:
         updates = structure.rev(updates, layout.reversed_dims)

@@ -18,7 +18,7 @@ from functad.primitives.arithmetic import add_p, div_p, mul_p, neg_p, sub_p
 from functad.primitives.logic import and_p
 
 
-def fold(eqn: Eqn, view: View) -> Atom | None:
+def folded_constants(eqn: Eqn, view: View) -> Atom | None:
     """The number that an equation of numbers gives."""
     foldable = (
         eqn.invars
@@ -35,7 +35,7 @@ def fold(eqn: Eqn, view: View) -> Atom | None:
     return Literal(np.asarray(value)[()], eqn.outvars[0].aval)
 
 
-def neutral(eqn: Eqn, view: View) -> Atom | None:
+def beside_identity(eqn: Eqn, view: View) -> Atom | None:
     """The operand beside a number that changes nothing. Complex products by 1 change infinities."""
     number_of, sides = NEUTRAL[eqn.primitive]
     dtype = eqn.outvars[0].aval.dtype

@@ -43,7 +43,7 @@ def of_transposed(eqn: Eqn, view: View) -> Eqn | None:
     return eqn.replace(invars=operands, params={**eqn.params, "dimension_numbers": (tuple(contract), tuple(batch))})
 
 
-def transposed(transpose: Eqn, view: View) -> Eqn | None:
+def transposed_product(transpose: Eqn, view: View) -> Eqn | None:
     """The product with its operands exchanged, if that is what the transpose does, and nobody else reads it."""
     product = view.definition(transpose.invars[0], dot_general_p)
     if product is None or view.uses[product.outvars[0]] != 1:

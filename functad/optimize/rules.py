@@ -28,8 +28,8 @@ SCALAR_RULES = (
     Rule("broadcast of a number", (broadcast_in_dim_p,), broadcasts.broadcast_of_repeated, _SAME_ELEMENTS),
     Rule("reshape of a number", (reshape_p, squeeze_p), broadcasts.reshaped_repeated, _SAME_ELEMENTS),
     Rule("numbers for arrays", None, broadcasts.scalars_for_repeated, "each element is of the same numbers"),
-    Rule("known numbers", None, algebra.fold, "computed by the primitive's own implementation"),
-    Rule("neutral number", (*algebra.NEUTRAL,), algebra.neutral, "NaN and −0 stay: x + 0 is not x for x = −0"),
+    Rule("known numbers", None, algebra.folded_constants, "computed by the primitive's own implementation"),
+    Rule("neutral number", (*algebra.NEUTRAL,), algebra.beside_identity, "NaN and −0 stay: x + 0 is not x for x = −0"),
     Rule("x / 2ⁿ", (div_p,), algebra.over_power_of_two, "1 / 2ⁿ is exact: the product is the quotient, rounded once"),
     Rule("ct + 0", (add_any_p,), algebra.plus_zero_cotangent, "loops sum up from zeros; no sign of zero matters there"),
     Rule("−(−x)", (neg_p,), algebra.negated_twice, "a sign that changes twice"),
@@ -48,7 +48,7 @@ SCALAR_RULES = (
 
 PRODUCT_RULES = (
     Rule("product of transposed arrays", (dot_general_p,), products.of_transposed, "the same sums of products"),
-    Rule("transposed product", (transpose_p,), products.transposed, "the same sums, factors exchanged"),
+    Rule("transposed product", (transpose_p,), products.transposed_product, "the same sums, factors exchanged"),
     Rule("product with one number", (dot_general_p,), products.with_repeated_number, "the same terms in another order"),
 )  # fmt: skip
 """Matrix products: after equal equations have become one, as it matters who else reads a product."""

@@ -20,7 +20,7 @@ from functad.ir import UNKNOWN, Absent, Aval, Example, OwnDerivative, Primitive,
 from functad.lowering_rules import Indexed, OfSlices, Reduction, Scalar
 from functad.primitive_record import takes_narrow
 from functad.primitives.kernels.conversion import converted
-from functad.primitives.kernels.pieces import in_pieces
+from functad.primitives.kernels.pieces import by_halves
 from functad.primitives.kernels.sums import sum_over
 from functad.tracing import bind
 
@@ -206,7 +206,7 @@ reduce_sum_p = Primitive(
     doc="Sum over some axes.",
     multiple_results=False,
     abstract_eval=lambda x, *, axes: reduced_aval("reduce_sum", x, axes),
-    impl=takes_narrow(in_pieces(_reduce_sum_impl)),  # NumPy converts as it sums
+    impl=takes_narrow(by_halves(_reduce_sum_impl)),  # NumPy converts as it sums
     jvp=OwnDerivative(),
     transpose=lambda ct, x, *, axes: [expand_reduced(ct, axes, x.shape)],
     batch=_reduce_sum_batch,
@@ -452,6 +452,11 @@ def normal(*shape: int, seed: int = 0) -> np.ndarray:
 def uniform(*shape: int, low: float = 0.0, high: float = 1.0, seed: int = 0) -> np.ndarray:
     """Float32 test data, uniform in [low, high)."""
     return np.random.default_rng(seed).uniform(low, high, shape).astype(np.float32).reshape(shape)
+
+
+def positive_numbers() -> np.ndarray:
+    """Float32 test data, not close to 0."""
+    return uniform(2, 3, low=0.3, high=3.0)
 
 
 def integers(*shape: int, low: int = 0, high: int = 10, seed: int = 0, dtype: Any = np.int32) -> np.ndarray:

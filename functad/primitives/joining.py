@@ -81,7 +81,7 @@ concatenate_p = Primitive(
     jvp=lambda primals, out, tangents, *, dimension: concatenate([instantiate(t) for t in tangents], dimension),
     transpose=_concatenate_transpose,
     batch=_join_batch(concatenate),
-    lower=Loops(joining.concatenate_rule, joins="dimension", indexed=Indexed(moving.concatenate_rule, once=True)),
+    lower=Loops(joining.concatenate_kernels, joins="dimension", indexed=Indexed(moving.concatenate_rule, once=True)),
     examples=lambda: [
         Example(args=(normal(2, 3), normal(2, 1, seed=1)), params={"dimension": 1}),
         Example(args=(normal(2), normal(0, seed=1), normal(3, seed=2)), params={"dimension": 0}),
@@ -165,7 +165,7 @@ stack_p = Primitive(
     jvp=lambda primals, out, tangents, *, axis: stack([instantiate(t) for t in tangents], axis),
     transpose=_stack_transpose,
     batch=_join_batch(stack),
-    lower=Loops(joining.stack_rule, joins="axis", indexed=Indexed(moving.stack_rule, once=True)),
+    lower=Loops(joining.stack_kernels, joins="axis", indexed=Indexed(moving.stack_rule, once=True)),
     examples=lambda: [
         Example(args=(normal(2, 3), normal(2, 3, seed=1)), params={"axis": 1}),
         Example(args=(normal(), normal(seed=1), normal(seed=2)), params={"axis": 0}),

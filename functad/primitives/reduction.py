@@ -32,7 +32,7 @@ from functad.primitives.common import (
 from functad.primitives.elementwise import div, eq, mul
 from functad.primitives.joining import concatenate
 from functad.primitives.kernels import extrema
-from functad.primitives.kernels.pieces import in_pieces
+from functad.primitives.kernels.pieces import by_halves
 from functad.primitives.structure import slice_
 from functad.tracing import bind
 
@@ -112,7 +112,7 @@ def _reduction(
         doc=doc,
         multiple_results=False,
         abstract_eval=abstract_eval,
-        impl=in_pieces(impl),
+        impl=by_halves(impl),
         jvp=jvp,
         transpose=NOT_LINEAR,
         batch=batch,

@@ -14,16 +14,12 @@ from functad.ir import Absent, Example
 from functad.lowering_rules import Scalar
 from functad.primitives.arithmetic import add, mul, neg, square
 from functad.primitives.builders import Kinks, kinks_of, nary, unary
-from functad.primitives.common import integers, scalar_like, uniform
+from functad.primitives.common import integers, positive_numbers, scalar_like, uniform
 from functad.primitives.kernels import special
 from functad.primitives.transcendental import exp
 from functad.tracing import bind
 
 _ROOT_PI, _ZETA_3 = math.sqrt(math.pi), 1.2020569031595942  # the last is ζ(3)
-
-
-def _positive() -> np.ndarray:
-    return uniform(2, 3, low=0.3, high=3.0)
 
 
 def erf(x: Any) -> Any:
@@ -69,7 +65,7 @@ def _polygamma_jvp(t: Any, out: Any, m: Any, x: Any) -> Any:
 
 
 def _polygamma_examples() -> list[Example]:
-    m, x = integers(2, 3, high=4, dtype=np.float32), _positive()
+    m, x = integers(2, 3, high=4, dtype=np.float32), positive_numbers()
     shown = [(m, x), (np.float32(1), x), (m, x[0, 0]), (m[:0], x[:0])]
     at_1: Kinks = {(1, 1): {(None, 1): (-2 * _ZETA_3, np.pi**4 / 15, -24.88626612344)}}
     return [Example(args=a, params={}) for a in shown] + kinks_of(at_1)
@@ -105,7 +101,7 @@ lgamma_p = unary(
     "lgamma",
     special.lgamma,
     jvp=lambda t, out, x: mul(t, digamma(x)),  # d ln|Γ(x)| = ψ(x) dx
-    data=_positive,
+    data=positive_numbers,
     kinks={1: (-np.euler_gamma, np.pi**2 / 6, -2 * _ZETA_3)},
     lower=Scalar("{T}(lgamma(f64({0})))"),
     doc="Logarithm of the magnitude of the gamma function.",
@@ -114,7 +110,7 @@ digamma_p = unary(
     "digamma",
     special.digamma,
     jvp=lambda t, out, x: mul(t, polygamma(scalar_like(x, 1), x)),  # dψ(x) = ψ⁽¹⁾(x) dx
-    data=_positive,
+    data=positive_numbers,
     kinks={1: (np.pi**2 / 6, -2 * _ZETA_3, np.pi**4 / 15), np.inf: (0, 0, 0)},
     lower=Scalar("{T}(digamma(f64({0})))"),
     doc="ψ(x), the logarithmic derivative of the gamma function.",

@@ -26,16 +26,12 @@ from functad.primitives.builders import (
     nary,
     unary,
 )
-from functad.primitives.common import convert_element_type, full_like, normal, scalar_like, uniform
+from functad.primitives.common import convert_element_type, full_like, normal, positive_numbers, scalar_like, uniform
 from functad.primitives.kernels import special
 from functad.primitives.logic import eq, select_n
 from functad.tracing import bind
 
 _LN2 = math.log(2)
-
-
-def _positive() -> np.ndarray:
-    return uniform(2, 3, low=0.3, high=3.0)
 
 
 def _between_ends() -> np.ndarray:
@@ -139,7 +135,7 @@ log_p = unary(
     _by_double(np.log),
     jvp=lambda t, out, x: div(t, x),  # d ln(x) = dx / x
     kinds=INEXACT,
-    data=_positive,
+    data=positive_numbers,
     complex_data=_complex,
     kinks={0: (np.inf, -np.inf, np.inf), 1: (1, -1, 2), np.inf: (0, 0, 0)},
     lower=Scalar(by_kind("log({0})", c="complex_log({0})")),
@@ -153,7 +149,7 @@ def _log_to_base(base: int, ufunc: np.ufunc) -> Primitive:
         ufunc.__name__,
         _by_double(ufunc),
         jvp=lambda t, out, x: div(t, _times(unit, x)),  # d log_b(x) = dx / (ln(b) x)
-        data=_positive,
+        data=positive_numbers,
         kinks={0: (np.inf, -np.inf, np.inf), 1: (1 / unit, -1 / unit, 2 / unit), np.inf: (0, 0, 0)},
         lower=Scalar(f"{ufunc.__name__}({{0}})"),
         doc=f"Logarithm to base {base}.",
@@ -240,7 +236,7 @@ def _pow_exponent_jvp(t: Any, out: Any, x: Any, y: Any) -> Any:
 
 
 def _pow_examples() -> list[Example]:
-    x, y, n = _positive(), normal(2, 3), np.array([[-1, 2, 1], [0, 3, -2]], np.int32)
+    x, y, n = positive_numbers(), normal(2, 3), np.array([[-1, 2, 1], [0, 3, -2]], np.int32)
     pairs = [(x, y), (x[0, 0], y), (x, y[0, 0]), (x[0, 0], y[0, 0]), (x[:0], y[:0])]
     pairs += [
         (normal(2, 3), n),
@@ -286,7 +282,7 @@ sqrt_p = unary(
     np.sqrt,
     jvp=lambda t, out, x: mul(t, div(scalar_like(x, 0.5), out)),  # d √x = dx / (2√x)
     kinds=INEXACT,
-    data=_positive,
+    data=positive_numbers,
     complex_data=_complex,
     kinks={0: (np.inf, -np.inf, np.inf), np.inf: (0, 0, 0), -1: (np.nan, np.nan, np.nan)},
     lower=Scalar(by_kind("sqrt({0})", c="complex_sqrt({0})")),
@@ -297,7 +293,7 @@ rsqrt_p = unary(
     lambda x: np.reciprocal(np.sqrt(x, dtype=np.float64 if x.dtype == np.float32 else x.dtype)).astype(x.dtype),
     jvp=lambda t, out, x: mul(t, _times(-0.5, div(out, x))),  # d x^(−1/2) = −x^(−1/2) / (2x) dx
     kinds=INEXACT,
-    data=_positive,
+    data=positive_numbers,
     complex_data=_complex,
     kinks={0: (-np.inf, np.inf, -np.inf), np.inf: (0, 0, 0)},
     lower=Scalar(by_kind("rsqrt({0})", c="complex_reciprocal(complex_sqrt({0}))")),

@@ -117,7 +117,7 @@ class NodeKind(NamedTuple):
     """From metadata to what a printed PyTreeDef shows for the node; None for the types with a syntax."""
 
 
-def register(kind: NodeKind) -> None:
+def register_kind(kind: NodeKind) -> None:
     """Make `kind.type` a node type; raises ArgumentError if it is one already."""
     if not isinstance(kind.type, type):
         raise ArgumentError(f"a pytree node type must be a class, got {kind.type!r}")
@@ -150,7 +150,7 @@ def keyed_children(
     return list(zip(kind.keys(metadata, len(children)), children, strict=True)), metadata
 
 
-def listed(items: list[Any]) -> str:
+def first_items(items: list[Any]) -> str:
     """The first of the items, as text."""
     shown = ", ".join([repr(item) for item in items[:8]])
     return f"{shown}, … ({len(items)} in all)" if len(items) > 8 else shown
@@ -166,7 +166,7 @@ def _sorted_keys(node: dict[Any, Any]) -> tuple[Any, ...]:
     except TypeError:
         types = sorted({type(key).__name__ for key in node})
         raise UnsortableKeysError(
-            f"the dict keys {listed(list(node))} (types {', '.join(types)}) cannot be sorted, which gives a "
+            f"the dict keys {first_items(list(node))} (types {', '.join(types)}) cannot be sorted, which gives a "
             "pytree the order of its leaves; use keys of one sortable type, or an OrderedDict"
         ) from None
 
@@ -226,7 +226,7 @@ KINDS = Kinds()
 LEAF_TYPES: set[type] = set()  # the classes whose kind is None, to test many children in one call
 _registered: set[type] = set()
 
-register(
+register_kind(
     NodeKind(
         type=type(None),
         flatten=lambda node: ((), None),
@@ -240,8 +240,8 @@ TUPLE = NodeKind(
     unflatten=lambda metadata, children: tuple(children),
     keys=_sequence_keys,
 )
-register(TUPLE)
-register(
+register_kind(TUPLE)
+register_kind(
     NodeKind(
         type=list,
         flatten=lambda node: (node, None),
@@ -249,7 +249,7 @@ register(
         keys=_sequence_keys,
     )
 )
-register(
+register_kind(
     NodeKind(
         type=dict,
         flatten=_flatten_dict,
@@ -257,7 +257,7 @@ register(
         keys=_dict_keys,
     )
 )
-register(
+register_kind(
     NodeKind(
         type=OrderedDict,
         flatten=lambda node: (list(node.values()), tuple(node)),
@@ -266,7 +266,7 @@ register(
         label=lambda keys: f"OrderedDict[{keys!r}]",
     )
 )
-register(
+register_kind(
     NodeKind(
         type=defaultdict,
         flatten=_flatten_defaultdict,

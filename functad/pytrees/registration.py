@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from functad.errors import ArgumentError, TreeError
-from functad.pytrees.nodes import Children, GetAttrKey, NodeKind, index_keys, register
+from functad.pytrees.nodes import Children, GetAttrKey, NodeKind, index_keys, register_kind
 
 C = TypeVar("C", bound=type)
 
@@ -48,7 +48,7 @@ def register_pytree_node(
         children, metadata = _checked_pair(nodetype, flatten_func(node))
         return tuple(children), metadata
 
-    register(
+    register_kind(
         NodeKind(
             type=nodetype,
             flatten=flatten,
@@ -178,7 +178,7 @@ def register_dataclass(
     def unflatten(metadata: Any, children: Children) -> Any:
         return nodetype(**dict(zip(data, children, strict=True)), **dict(zip(meta, metadata, strict=True)))
 
-    register(
+    register_kind(
         NodeKind(
             type=nodetype,
             flatten=flatten,

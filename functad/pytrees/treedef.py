@@ -20,9 +20,9 @@ from functad.pytrees.nodes import (
     KeyPath,
     NodeKind,
     UnsortableKeysError,
+    first_items,
     keyed_children,
     keystr,
-    listed,
 )
 
 IsLeaf = Callable[..., bool]
@@ -500,7 +500,7 @@ def _describe_node(kind: NodeKind, metadata: Any, count: int) -> str:
     if kind.type in _DICT_TYPES:
         keys = [key.key for key in kind.keys(metadata, count)]
         factory = f" of {metadata[0]!r}" if kind.type is defaultdict else ""
-        return f"{a_name}{factory} with {f'keys {listed(keys)}' if keys else 'no keys'}"
+        return f"{a_name}{factory} with {f'keys {first_items(keys)}' if keys else 'no keys'}"
     if metadata is None:
         return f"{a_name} with {_count(count, 'child', 'children')}"
     return f"{a_name} with {_count(count, 'child', 'children')} and metadata {_shortened(repr(metadata))}"
@@ -518,8 +518,8 @@ def _key_difference(expected: Iterable[DictKey], got: Iterable[DictKey]) -> str:
     got_keys = [entry.key for entry in got]
     missing = [key for key in expected_keys if key not in got_keys]
     unexpected = [key for key in got_keys if key not in expected_keys]
-    parts = [f"missing {listed(missing)}"] if missing else []
-    parts += [f"unexpected {listed(unexpected)}"] if unexpected else []
+    parts = [f"missing {first_items(missing)}"] if missing else []
+    parts += [f"unexpected {first_items(unexpected)}"] if unexpected else []
     if not parts and expected_keys != got_keys:
         parts = ["in another order"]
     return f" ({'; '.join(parts)})" if parts else ""

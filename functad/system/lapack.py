@@ -34,7 +34,7 @@ def missing(name: str, dtype: Any) -> NoRuleError:
     )
 
 
-def address(name: str, dtype: Any) -> int:
+def routine_address(name: str, dtype: Any) -> int:
     """Where a routine lies, 0 if there is none. It takes the addresses of its arguments, and behind them lengths."""
     blas, letter = numpys_blas(), _TYPES.get(np.dtype(dtype).char)
     if blas is None or letter is None or not has(name, dtype):

@@ -23,14 +23,14 @@ _VECTORS = ("AVX2", "ASIMD")
 def is_fast(dtype: Any) -> bool:
     """Whether NumPy sorts the dtype by vectors, in a function that can be called."""
     kind = np.dtype(dtype)
-    if kind.kind not in "iuf" or kind.itemsize not in (4, 8) or not address(kind):
+    if kind.kind not in "iuf" or kind.itemsize not in (4, 8) or not sort_address(kind):
         return False
     features = np._core._multiarray_umath.__cpu_features__  # type: ignore[attr-defined]
     return any(features.get(name) for name in _VECTORS)
 
 
 @cache
-def address(dtype: Any) -> int:
+def sort_address(dtype: Any) -> int:
     """Where the sort lies that is not stable, 0 if that is not known.
 
     It takes the address of the first element, how many there are, and a word that it does not look at.
@@ -43,6 +43,6 @@ def address(dtype: Any) -> int:
 
 
 @cache
-def handle(dtype: Any) -> np.ndarray[Any, Any]:
+def sort_word(dtype: Any) -> np.ndarray[Any, Any]:
     """The word through which compiled code calls the sort."""
-    return np.array([address(dtype)], np.int64)
+    return np.array([sort_address(dtype)], np.int64)

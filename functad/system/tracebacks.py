@@ -16,7 +16,7 @@ from functad.errors import FunctadError
 _PACKAGE = str(Path(__file__).parent.parent)
 
 
-def install() -> None:
+def shorten_tracebacks() -> None:
     """Show errors that end a program, or a cell of a notebook, without functad's own lines."""
     before = sys.excepthook
 

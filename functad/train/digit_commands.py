@@ -16,7 +16,16 @@ from functad.errors import ArgumentError
 from functad.train.cnn import cnn
 from functad.train.digit_findings import digit_findings
 from functad.train.digits import digit_sets, on_pixels
-from functad.train.options import Wording, add_flags, add_network, choice, complete, flags, positive_float, positive_int
+from functad.train.options import (
+    Wording,
+    add_flags,
+    add_network,
+    choice_flag,
+    complete,
+    flags,
+    positive_float,
+    positive_int,
+)
 from functad.train.rnn import CELLS, NONLINEARITIES, RECURRENT_INITS, rnn
 from functad.train.running import TrainingJob, check_files, run
 from functad.train.tasks import classifier
@@ -137,9 +146,9 @@ def _train(options: argparse.Namespace, network: nn.Layer, title: str) -> int:
 
 def _add_rnn_flags(parser: argparse.ArgumentParser) -> None:
     for flag, help_text, settings in (
-        ("--preset", "settings to begin with, see below (default: published)", choice("published", *_PRESETS)),
+        ("--preset", "settings to begin with, see below (default: published)", choice_flag("published", *_PRESETS)),
         ("--cell", f"default: {_PUBLISHED['cell']}", {"choices": tuple(CELLS)}),
-        ("--nonlinearity", "of the cell rnn (default: tanh)", choice("tanh", *NONLINEARITIES)),
+        ("--nonlinearity", "of the cell rnn (default: tanh)", choice_flag("tanh", *NONLINEARITIES)),
         (
             "--steps",
             f"strips that an image is cut into; 28: row by row (default: {_PUBLISHED['steps']})",
@@ -152,7 +161,7 @@ def _add_rnn_flags(parser: argparse.ArgumentParser) -> None:
             {"type": positive_int, "metavar": "N", "default": 1},
         ),
         ("--bidirectional", "read the image from both ends", {"action": "store_true"}),
-        ("--init", "of the weights from state to state (default: glorot)", choice("glorot", *RECURRENT_INITS)),
+        ("--init", "of the weights from state to state (default: glorot)", choice_flag("glorot", *RECURRENT_INITS)),
         (
             "--input-scale",
             "factor on the first weights of the inputs (default: 1)",

@@ -129,7 +129,7 @@ class History:
 
     def __getitem__(self, name: str) -> np.ndarray:
         """A column: "time", a metric of the epochs such as "loss", or one of the data to validate with, "test loss"."""
-        columns = dict(zip(headings(self.last), zip(*map(values_of, self.epochs))))
+        columns = dict(zip(headings(self.last), zip(*map(figures_of, self.epochs))))
         if name not in columns:
             raise ArgumentError(f"History has no column {name!r}; it has {', '.join(map(repr, columns))}")
         return np.array(columns[name])
@@ -198,7 +198,7 @@ def headings(epoch: Epoch) -> list[str]:
     return ["epoch", "time", *epoch.train, *(f"test {name}" for name in epoch.test)]
 
 
-def values_of(epoch: Epoch) -> list[float]:
+def figures_of(epoch: Epoch) -> list[float]:
     """The figures in them."""
     return [epoch.number, epoch.seconds, *epoch.train.values(), *epoch.test.values()]
 
@@ -246,7 +246,7 @@ def _fitting(epoch: Epoch, width: int | None) -> list[str]:
 
 
 def _named(epoch: Epoch) -> list[tuple[str, float]]:
-    return list(zip(headings(epoch), values_of(epoch), strict=True))
+    return list(zip(headings(epoch), figures_of(epoch), strict=True))
 
 
 def _width(name: str) -> int:

@@ -48,7 +48,7 @@ class Alphabet:
         return "".join(self.characters[int(i)] for i in numbers)
 
 
-def windows(numbers: np.ndarray, length: int) -> np.ndarray:
+def text_windows(numbers: np.ndarray, length: int) -> np.ndarray:
     """Pieces of a text, each of `length` characters and the one that follows: int32 of shape (n, length + 1).
 
     Raises:
@@ -103,7 +103,7 @@ def transformer_model(
 
 
 def language_model(model: nn.Layer) -> Callable[..., Any]:
-    """The loss of a model of text, in nats a character; batches are pieces of text as `windows` makes them.
+    """The loss of a model of text, in nats a character; batches are pieces of text as `text_windows` makes them.
 
     >>> import numpy as np
     >>> uniform = nn.Activation(lambda text: jnp.zeros((*text.shape, 10)))

@@ -20,7 +20,7 @@ from functad.train.checkpoints import Checkpoints, checkpoints_of, load_run
 from functad.train.checks import check_data, check_monitor, check_options
 from functad.train.evaluating import FEWEST_EVALUATED, evaluated, evaluator
 from functad.train.history import History
-from functad.train.runs import Epoch, Run, copied, count, start
+from functad.train.runs import Epoch, Run, count, in_own_memory, start
 from functad.train.showing import Display
 from functad.train.steps import StepMetrics
 
@@ -93,7 +93,7 @@ def fit(
     check_monitor(loss, run, data, test, batch_size, monitor)
     step, evaluate = training_step(loss, optimizer), evaluator(loss, max(batch_size, FEWEST_EVALUATED))
     # The step takes over the memory of what it is given, so the caller's is left to the caller.
-    params, optimizer_state, state, key, _, at, earlier = copied(run[:7])
+    params, optimizer_state, state, key, _, at, earlier = in_own_memory(run[:7])
     batches, found = loader(data, batch_size, key, last="drop", position=(0, at)), StepMetrics(earlier)
     for number in range(int(run.epoch) + 1, until + 1):
         if patience is not None and history.waited() >= patience:
@@ -110,7 +110,7 @@ def fit(
                     run = Run(params, optimizer_state, state, key, *counts, found.stacked(), sizes)
                     checkpoints.save(history.kept_in(run))
         seconds, means, found, key = time.perf_counter() - started, found.means(), StepMetrics(), next_key
-        run = copied(Run(params, optimizer_state, state, key, count(number), count(0)))
+        run = in_own_memory(Run(params, optimizer_state, state, key, count(number), count(0)))
         epoch = Epoch(number, seconds, means, {} if test is None else evaluate(run.params, run.state, test), run)
         history.add(epoch)
         if checkpoints is not None:

@@ -115,7 +115,7 @@ def optimizer_of(options: argparse.Namespace, steps: int) -> optim.Optimizer:
     return optim.sgd(rate, _MOMENTUM, nesterov=options.optimizer == "nesterov")
 
 
-def describe(options: argparse.Namespace) -> str:
+def options_in_words(options: argparse.Namespace) -> str:
     """One line about how complete options train."""
     rate = f"{options.lr:g}" + (" falling to 0" if options.schedule == "linear" else "")
     return f"{options.optimizer}: batch {options.batch}, learning rate {rate}"
@@ -143,7 +143,7 @@ def settings_of(options: argparse.Namespace) -> dict[str, Any]:
     return {f"--{name.replace('_', '-')}": value for name, value in vars(options).items() if name not in inner}
 
 
-def choice(default: str, *choices: str) -> dict[str, Any]:
+def choice_flag(default: str, *choices: str) -> dict[str, Any]:
     """The settings of a flag that is one of these."""
     return {"choices": choices, "default": default}
 

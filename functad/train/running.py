@@ -17,7 +17,7 @@ from functad.records import NamedTuple
 from functad.train.checkpoints import Checkpoints
 from functad.train.history import History
 from functad.train.loop import fit, training_step
-from functad.train.options import describe, optimizer_of, settings_of
+from functad.train.options import optimizer_of, options_in_words, settings_of
 from functad.train.report import history_section, model_section, profile_section, settings_section, write_report
 from functad.train.runs import Epoch
 from functad.tree_util import tree_leaves
@@ -78,7 +78,7 @@ def run(options: argparse.Namespace, job: TrainingJob) -> int:
     init_key, order_key = random.split(random.key(options.seed))
     params = job.init(init_key)
     title = f"{job.title}, {sum(leaf.size for leaf in tree_leaves(params)):,} parameters, seed {options.seed}"
-    print(f"{title}\n{job.data}\n{describe(options)}\n", flush=True)
+    print(f"{title}\n{job.data}\n{options_in_words(options)}\n", flush=True)
     optimizer, finished = optimizer_of(options, steps=options.epochs * (items // options.batch)), 0
     checkpoints = None
     if options.checkpoint is not None:
@@ -133,7 +133,7 @@ def _finish(options: argparse.Namespace, job: TrainingJob, title: str, optimizer
     if options.report is not None:
         print("Writing the report ...", flush=True)
         sections = _sections(options, job, optimizer, history, closing)
-        write_report(options.report, title, [job.data, describe(options)], sections)
+        write_report(options.report, title, [job.data, options_in_words(options)], sections)
         print(f"The report is in {options.report}; a browser shows it.", flush=True)
     print(job.next, flush=True)
 

@@ -87,7 +87,7 @@ def start(params: Any, optimizer: optim.Optimizer, key: Any, state: Any = None) 
     return Run(params, optimizer.init(params), state, key, count(0), count(0))
 
 
-def copied(tree: Any) -> Any:
+def in_own_memory(tree: Any) -> Any:
     """A pytree of arrays in memory of its own."""
     return tree_map(jnp.copy, tree)
 

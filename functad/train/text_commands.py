@@ -22,12 +22,12 @@ from functad.data import (
     synthetic_reviews,
 )
 from functad.errors import ArgumentError, DataError
-from functad.train.language import Alphabet, drawn_text, language_model, lstm_model, transformer_model, windows
+from functad.train.language import Alphabet, drawn_text, language_model, lstm_model, text_windows, transformer_model
 from functad.train.options import (
     Wording,
     add_flags,
     add_network,
-    choice,
+    choice_flag,
     complete,
     flags,
     positive_float,
@@ -120,7 +120,7 @@ def add_parsers(networks: Any) -> None:
     number, share = {"type": positive_int, "metavar": "N"}, {"type": probability, "metavar": "P"}
     text = add_network(networks, "text", "a convolutional network that tells praise from blame", _TEXT_EXAMPLES)
     for flag, help_text, settings in (
-        ("--preset", "settings to begin with, see below (default: best)", choice("best", *_PRESETS)),
+        ("--preset", "settings to begin with, see below (default: best)", choice_flag("best", *_PRESETS)),
         ("--words", f"size of the vocabulary (default: {WORDS:,})", {**number, "default": WORDS}),
         (
             "--length",
@@ -137,7 +137,7 @@ def add_parsers(networks: Any) -> None:
     text.set_defaults(run=train_text)
     language = add_network(networks, "language", "a model of text, which then writes some", _LANGUAGE_EXAMPLES)
     for flag, help_text, settings in (
-        ("--net", "default: lstm", choice("lstm", "lstm", "transformer")),
+        ("--net", "default: lstm", choice_flag("lstm", "lstm", "transformer")),
         ("--hidden", "features of a layer (default: 256, of a transformer 128)", number),
         ("--layers", "layers one after another (default: 1, of a transformer 4)", number),
         ("--heads", "heads of a transformer (default: 4)", {**number, "default": 4}),
@@ -199,7 +199,7 @@ def train_language(options: argparse.Namespace) -> int:
     with flags(options, "prompt"):
         prompt = alphabet.encode(options.prompt if options.sample else "")
     with flags(options, "length"):
-        train, test = (windows(alphabet.encode(part), options.length) for part in text)
+        train, test = (text_windows(alphabet.encode(part), options.length) for part in text)
     if options.net == "lstm":
         model: nn.Layer = lstm_model(len(alphabet), options.hidden, options.layers, options.dropout)
     else:

@@ -12,7 +12,7 @@ from html import escape
 from functad.errors import ArgumentError
 from functad.records import NamedTuple
 from functad.system.cache import atomic_write
-from functad.views.charts import ALONE
+from functad.views.charts import ALONE, svg_text
 from functad.views.pictures import drawing
 
 _WIDTH, _ROW, _TOP, _FOOT = 640, 24, 34, 26
@@ -67,10 +67,10 @@ class Bars:
             f'height="{height}" role="img" '
             f'style="width:100%;max-width:{3 * _WIDTH // 2}px;height:auto;font:12px system-ui,sans-serif">{ALONE}',
             f"<title>{escape(self.title)}</title><desc>{escape(repr(self)[1:-1])}</desc>",
-            _text(0, 16, self.title, 'font-weight="600" font-size="13"'),
+            svg_text(0, 16, self.title, 'font-weight="600" font-size="13"'),
             *(self._row(row, _TOP + _ROW * i, most) for i, row in enumerate(rows)),
             _floor_mark(_LEFT, height - _FOOT + 6),
-            _text(_LEFT + 10, height - _FOOT + 19, "the floor: the least that the machine needs", 'opacity="0.75"'),
+            svg_text(_LEFT + 10, height - _FOOT + 19, "the floor: the least that the machine needs", 'opacity="0.75"'),
         ]
         return "".join([*parts, "</svg>"])
 
@@ -100,8 +100,8 @@ class Bars:
             'fill="#2b7bd6" fill-opacity="0.75"/>'
         )
         return (
-            f"<g><title>{escape(self._said(row))}</title>{_text(_LEFT - 8, y + 16, name, _END)}{bar}"
-            f"{_floor_mark(_LEFT + floor, y)}{_text(_RIGHT + 10, y + 16, figures)}</g>"
+            f"<g><title>{escape(self._said(row))}</title>{svg_text(_LEFT - 8, y + 16, name, _END)}{bar}"
+            f"{_floor_mark(_LEFT + floor, y)}{svg_text(_RIGHT + 10, y + 16, figures)}</g>"
         )
 
 
@@ -110,7 +110,3 @@ _END = 'text-anchor="end"'
 
 def _floor_mark(x: float, y: float) -> str:
     return f'<path d="M{x:.1f} {y + 1:.1f}v{_ROW - 2}" stroke="#c8641b" stroke-width="3"/>'
-
-
-def _text(x: float, y: float, text: str, attributes: str = "") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" fill="currentColor" {attributes}>{escape(text)}</text>'

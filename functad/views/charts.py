@@ -120,10 +120,10 @@ def _panel(panel: Panel, place: str = "") -> str:
         f'<svg {place}viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
         f'style="width:100%;height:auto;font:12px system-ui,sans-serif" width="{_WIDTH}" height="{_HEIGHT}">',
         f"<title>{escape(panel.title)}</title><desc>{escape(_described(panel))}</desc>",
-        _text(_LEFT, 16, panel.title, 'font-weight="600" font-size="13"'),
+        svg_text(_LEFT, 16, panel.title, 'font-weight="600" font-size="13"'),
         *(_rule(up, tick) for tick in up.ticks()),
-        *(_text(across(tick), _BOTTOM + 18, f"{tick:g}", _MIDDLE) for tick in across.ticks()),
-        _text((_LEFT + _RIGHT) / 2, _BOTTOM + 36, panel.across, f'{_MIDDLE} opacity="0.75"'),
+        *(svg_text(across(tick), _BOTTOM + 18, f"{tick:g}", _MIDDLE) for tick in across.ticks()),
+        svg_text((_LEFT + _RIGHT) / 2, _BOTTOM + 36, panel.across, f'{_MIDDLE} opacity="0.75"'),
     ]
     if panel.marked is not None:
         parts.append(_mark(across(panel.marked[0]), panel.marked[1]))
@@ -133,7 +133,7 @@ def _panel(panel: Panel, place: str = "") -> str:
         parts.append(_legend(legend, i, name))
         legend += 44 + 7 * len(name)
     if not len(known):
-        parts.append(_text((_LEFT + _RIGHT) / 2, (_TOP + _BOTTOM) / 2, "no finite values", _MIDDLE))
+        parts.append(svg_text((_LEFT + _RIGHT) / 2, (_TOP + _BOTTOM) / 2, "no finite values", _MIDDLE))
     return "".join([*parts, "</svg>"])
 
 
@@ -168,12 +168,12 @@ _MIDDLE = 'text-anchor="middle"'
 def _rule(up: _Scale, tick: float) -> str:
     y = up(tick)
     line = f'<line x1="{_LEFT}" x2="{_RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="currentColor" opacity="0.18"/>'
-    return line + _text(_LEFT - 6, y + 4, f"{tick:.6g}", 'text-anchor="end"')
+    return line + svg_text(_LEFT - 6, y + 4, f"{tick:.6g}", 'text-anchor="end"')
 
 
 def _mark(x: float, name: str) -> str:
     line = f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{_BOTTOM}" stroke="currentColor" stroke-dasharray="1 3"/>'
-    return line + _text(
+    return line + svg_text(
         min(max(x, _LEFT + 20), _RIGHT - 20), _TOP - 2, name, f'{_MIDDLE} opacity="0.75" font-size="11"'
     )
 
@@ -198,7 +198,7 @@ def _curve(xs: np.ndarray, values: np.ndarray, i: int, across: _Scale, up: _Scal
 
 def _legend(x: float, i: int, name: str) -> str:
     line = f'<line x1="{x}" x2="{x + 26}" y1="30" y2="30" {_stroke(i)}/>'
-    return line + _marker(x + 13, 30, i) + _text(x + 31, 34, name)
+    return line + _marker(x + 13, 30, i) + svg_text(x + 31, 34, name)
 
 
 def _stroke(i: int) -> str:
@@ -217,5 +217,6 @@ def _marker(x: float, y: float, i: int) -> str:
     return f'{shapes[i % 4]} fill="{_COLOURS[i % 4]}"/>'
 
 
-def _text(x: float, y: float, text: str, attributes: str = "") -> str:
+def svg_text(x: float, y: float, text: str, attributes: str = "") -> str:
+    """A text of a drawing, from that place on."""
     return f'<text x="{x:.1f}" y="{y:.1f}" fill="currentColor" {attributes}>{escape(text)}</text>'

@@ -408,7 +408,7 @@ def _chain(chain: Sequence[FlowNode]) -> FlowNode:
     return FlowNode("chain", rows, told, "\n".join(lines), chain[0].backward, equations=len(chain))
 
 
-def counted(flow: Dataflow) -> dict[str, Any]:
+def counts_of_nodes(flow: Dataflow) -> dict[str, Any]:
     """How many equations and nodes there are, for a heading."""
     return {
         "equations": sum(node.equations for node in flow.nodes),

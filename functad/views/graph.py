@@ -18,7 +18,7 @@ from functad.ir import Program
 from functad.lowering.steps import PlainStep
 from functad.system.cache import atomic_write
 from functad.views.charts import ALONE
-from functad.views.dataflow import Dataflow, FlowNode, counted, dataflow
+from functad.views.dataflow import Dataflow, FlowNode, counts_of_nodes, dataflow
 from functad.views.layout import Spot
 from functad.views.page import page
 from functad.views.placing import ROW, Drawing, PlacedNode, RoutedArrow, drawn
@@ -117,7 +117,7 @@ class Graph:
         return page(str(self)[1:-1], [], [], top=self._repr_html_(), style="body { max-width: none; }")
 
     def __repr__(self) -> str:
-        n = counted(self.flow)["equations"]
+        n = counts_of_nodes(self.flow)["equations"]
         return f"<Graph of {self.name}: {n:,} equation{'s' if n != 1 else ''}>"
 
     def _repr_svg_(self) -> str:

@@ -10,6 +10,7 @@ import functad.numpy as jnp
 from functad import config, lax
 from functad.backends.cpu import kept_plans
 from functad.errors import ArgumentError, CustomRuleError
+from functad.execution import optimized
 from functad.extend import register_pass, register_rule
 from functad.optimize.pipeline import PASSES
 
@@ -53,6 +54,25 @@ def test_a_pass_acts_in_loops():
     assert len(bodies) >= 2
 
 
+def test_a_program_compiled_by_a_pass_is_for_its_own_backend():
+    def maps(x):
+        return lax.map(lambda rows: lax.map(lambda row: row @ rows, jnp.sin(rows)), x)
+
+    x = np.zeros((4, 128, 128), np.float32)
+    wanted, texts = str(optimized(functad.make_jaxpr(maps)(x), "cpu")), []
+    assert str(optimized(functad.make_jaxpr(maps)(x), "cuda")) != wanted
+
+    def compiling(program):
+        if not texts:
+            texts.append("")
+            texts[0] = str(optimized(functad.make_jaxpr(maps)(x), "cpu"))
+        return program
+
+    with register_pass("compile another", compiling, "nothing is changed"):
+        optimized(functad.make_jaxpr(maps)(x), "cuda")
+    assert texts == [wanted]
+
+
 def test_a_pass_runs_behind_the_one_it_names_once():
     order = []
 
@@ -81,7 +101,7 @@ def test_rules_and_passes_of_one_name_are_two():
 def test_no_plan_on_disk_is_looked_for():
     program = functad.make_jaxpr(lambda x: jnp.log(1 + x))(X)
     with config.context(check_programs=False), register_pass("mine", lambda program: program, "nothing is changed"):
-        assert kept_plans.key_of(program, ()) is None
+        assert kept_plans.plan_key(program, ()) is None
 
 
 WRONG = {

@@ -101,10 +101,10 @@ def test_a_name_registered_anew_replaces():
 def test_no_plan_on_disk_is_looked_for_or_kept():
     program = functad.make_jaxpr(lambda x: jnp.log(1 + x))(X)
     with config.context(check_programs=False):
-        assert kept_plans.key_of(program, ()) is not None
+        assert kept_plans.plan_key(program, ()) is not None
         with registered():
-            assert kept_plans.key_of(program, ()) is None
-        assert kept_plans.key_of(program, ()) is not None
+            assert kept_plans.plan_key(program, ()) is None
+        assert kept_plans.plan_key(program, ()) is not None
 
 
 MADE = {

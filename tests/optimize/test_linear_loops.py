@@ -352,7 +352,7 @@ def test_results_that_need_no_carry_leave_the_loop(all_linear):
 
     args = np.linspace(0.5, 0.7, STEPS), np.array(1.0)
     (scan,) = loops(compiled_program(run, *args))
-    assert operations(scan) == ["mul"]
+    assert operations(scan) == ["mul", "mul"] and scan.params["length"] == STEPS // 2  # of two steps at once
     assert_same(run, *args)
 
 

@@ -239,3 +239,32 @@ def test_a_product_that_joins_one_of_the_state_is_not_computed_for_all_steps(bef
     assert [[a.aval.shape for a in e.invars] for e in products] == [[(8, 30), (30, 96)]]
     assert not any(e.primitive.name == "dot_general" for e in program.eqns)
     np.testing.assert_allclose(functad.jit(gated)(*args), gated(*args), rtol=2e-5, atol=2e-6)
+
+
+# --- stacks given on -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_stack_whose_slices_are_given_on_is_not_copied(reverse):
+    def f(weight, rows):
+        def step(c, x):
+            return c + x[0, 0], (x @ weight, c, weight[0], 2.0)
+
+        return lax.scan(step, 0.0, rows, reverse=reverse)
+
+    program = optimized_program(f, WEIGHT, ROWS)
+    (scan,) = equations(program, "scan")
+    assert [v.aval.shape for v in scan.outvars] == [(), (STEPS,)]  # the products, and what is the same, are without it
+    last, (products, states, same, numbers) = functad.jit(f)(WEIGHT, ROWS)
+    taken = ROWS[::-1, 0, 0] if reverse else ROWS[:, 0, 0]
+    sums = np.cumsum(taken)
+    np.testing.assert_allclose(last, sums[-1], rtol=1e-5)
+    np.testing.assert_allclose(states, (sums - taken)[:: -1 if reverse else 1], atol=1e-5)
+    np.testing.assert_allclose(products, ROWS @ WEIGHT, atol=1e-5)
+    np.testing.assert_array_equal(same, np.broadcast_to(WEIGHT[0], (STEPS, HIDDEN)))
+    np.testing.assert_array_equal(numbers, np.full(STEPS, 2.0))
+
+
+def test_a_loop_that_gives_stacks_on_alone_is_none():
+    program = optimized_program(lambda w, x: lax.map(lambda row: row @ w, x), WEIGHT, ROWS)
+    assert [e.primitive.name for e in program.eqns] == ["dot_general"]

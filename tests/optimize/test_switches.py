@@ -123,6 +123,7 @@ EXAMPLES: dict[str, Example] = {
     ),
     "loop: small products": Example(_recurrent, ((WEIGHTS, WEIGHTS * 0.5, ROWS[0]), PARTS)),
     "loop: sums over steps": Example(functad.grad(_recurrent), ((WEIGHTS, WEIGHTS * 0.5, ROWS[0]), PARTS)),
+    "loop: stacks given on": Example(lambda w, xs: lax.map(lambda x: x @ w, xs), (WEIGHTS, PARTS)),
     "loop: transposed weights": Example(functad.grad(_recurrent), ((WEIGHTS, WEIGHTS * 0.5, ROWS[0]), PARTS)),
     "loop: linear recurrences": Example(functad.grad(_simulated), (np.float32(0.3),)),
     "loop: scan fusion": Example(lambda x: functad.jvp(lambda x: lax.scan(
@@ -234,13 +235,13 @@ def test_every_part_has_an_example() -> None:
 
 
 def test_what_was_compiled_with_a_part_is_not_found_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    key_of = kept_plans.key_of
-    monkeypatch.setattr(kept_plans, "key_of", key_of)  # so that all is as it was at the end
+    key_of = kept_plans.plan_key
+    monkeypatch.setattr(kept_plans, "plan_key", key_of)  # so that all is as it was at the end
     switch = SWITCHES[0]
     monkeypatch.setattr(switch.module, switch.attribute, getattr(switch.module, switch.attribute))
     program = functad.make_jaxpr(jnp.sin)(X)
     with functad.config.context(check_programs=False):
-        assert kept_plans.key_of(program, ()) is not None
+        assert kept_plans.plan_key(program, ()) is not None
         switch.turn_off()
-        assert kept_plans.key_of(program, ()) is None
+        assert kept_plans.plan_key(program, ()) is None
     assert getattr(switch.module, switch.attribute) is switch.off

@@ -99,7 +99,7 @@ def test_a_matrix_without_a_factorisation_is_nan_and_leaves_the_others(name, dty
 @needs_lapack
 def test_a_routine_that_is_gone_is_an_error(monkeypatch):
     """A plan on disk may name one that another library had."""
-    monkeypatch.setattr(lapack, "address", lambda name, dtype: 0)
+    monkeypatch.setattr(lapack, "routine_address", lambda name, dtype: 0)
     with pytest.raises(functad.errors.NoRuleError, match="gesvx for float64 is a routine of LAPACK"):
         blas.named_handle("gesvx_float64")
 

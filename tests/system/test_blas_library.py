@@ -83,7 +83,7 @@ def test_matrices_of_medium_size_are_factorised_on_one_thread(threads, monkeypat
 def test_routines_that_kernels_call_have_one_thread(threads, monkeypatch):
     seen = []
     spy = ctypes.CFUNCTYPE(None)(lambda: seen.append(threads()))
-    monkeypatch.setattr(lapack, "address", lambda name, dtype: ctypes.cast(spy, ctypes.c_void_p).value)
+    monkeypatch.setattr(lapack, "routine_address", lambda name, dtype: ctypes.cast(spy, ctypes.c_void_p).value)
     if not blas.has_routine("potrf", np.float32):
         pytest.skip("compiled code multiplies by a library that is not NumPy's LAPACK")
     functad.clear_caches()

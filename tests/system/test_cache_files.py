@@ -147,16 +147,16 @@ def circle(path: Path) -> None:
 @pytest.mark.parametrize("kind", [pipe, folder, nowhere, endless, circle])
 def test_only_files_are_read(kind, tmp_path, monkeypatch):
     monkeypatch.setenv("FUNCTAD_CACHE_DIR", str(tmp_path))
-    objects.write("note.in", b"text")
-    assert objects.read("note.in") == b"text"
+    objects.write_kept("note.in", b"text")
+    assert objects.read_kept("note.in") == b"text"
     path = tmp_path / "kernels" / "note.in"
     path.unlink()
     kind(path)
     with pytest.raises(OSError):
         cache.read_file(path)
-    assert objects.read("note.in") is None and objects.find("note", ["f"]) is None
-    objects.write("note.in", b"text")  # takes the place of all but folders
-    assert objects.read("note.in") == (None if kind is folder else b"text")
+    assert objects.read_kept("note.in") is None and objects.find_functions("note", ["f"]) is None
+    objects.write_kept("note.in", b"text")  # takes the place of all but folders
+    assert objects.read_kept("note.in") == (None if kind is folder else b"text")
 
 
 def test_no_process_waits_for_pipes_in_the_place_of_kernels(tmp_path, monkeypatch):

@@ -116,7 +116,7 @@ def run_compiled(kernels: Sequence[Kernel]) -> dict[str, list[np.ndarray]]:
     """The results of every case, compiled to machine code."""
     signatures = {k.name: (*[x.dtype for x in k.operands], *k.results) for k in kernels}
     code = machine.compile_kernels(module_text(kernels), "elementwise.py", signatures)
-    library = loader.load(code, list(signatures))
+    library = loader.load_object(code, list(signatures))
     call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
     results = {}
     for kernel in kernels:

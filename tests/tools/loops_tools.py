@@ -228,7 +228,7 @@ class Recorded:
     def values(self, args: Sequence[np.ndarray]) -> dict[Buffer, np.ndarray]:
         """Memory for all buffers, flat; that of the operands holds their values, the rest is unset."""
         arrays = {b: np.empty(b.size, b.dtype) for b in (*self.outs, *self.scratches)}
-        arrays.update({b: numpy_sort.handle(dtype) for dtype, b in (self.sorts or {}).items()})
+        arrays.update({b: numpy_sort.sort_word(dtype) for dtype, b in (self.sorts or {}).items()})
         arrays.update({b: np.array(a).reshape(-1) for b, a in zip(self.ins, args, strict=True)})
         return arrays
 
@@ -505,7 +505,9 @@ class Compiled:
         self.library: Any = {}
         if kernels:
             source = header + "\n\n" + "\n\n\n".join(texts) + "\n"
-            self.library = loader.load(machine.compile_kernels(source, "<kernels>", signatures), list(signatures))
+            self.library = loader.load_object(
+                machine.compile_kernels(source, "<kernels>", signatures), list(signatures)
+            )
         call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2)
         self.calls = {name: call(address) for name, address in self.library.items()}
 

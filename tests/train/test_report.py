@@ -18,7 +18,7 @@ from functad.data import Vocabulary
 from functad.errors import ArgumentError
 from functad.train import Dataset, Epoch, History, Run, cnn, rnn, text_cnn
 from functad.train.digit_findings import _filters, digit_findings
-from functad.train.language import Alphabet, lstm_model, windows
+from functad.train.language import Alphabet, lstm_model, text_windows
 from functad.train.report import confusion_section, model_section, profile_section
 from functad.train.text_findings import language_findings, review_findings
 from functad.views.charts import Chart, Panel
@@ -273,7 +273,7 @@ def test_reviews_with_the_words_that_tell():
 def test_text_with_guesses():
     text = "abc abd\n" * 30
     alphabet = Alphabet(text)
-    test = windows(alphabet.encode(text), 8)
+    test = text_windows(alphabet.encode(text), 8)
     model = lstm_model(len(alphabet), 4)
     params = model.init(random.key(0), test[:, :-1])
     found = read(language_findings(model, params, test, alphabet))

@@ -14,7 +14,7 @@ from functad.__main__ import main
 from functad.data import MissingDataError, Reviews, texts
 from functad.errors import ArgumentError, FunctadError
 from functad.train import Dataset, binary_classifier, fit, text_cnn
-from functad.train.language import Alphabet, drawn_text, language_model, lstm_model, transformer_model, windows
+from functad.train.language import Alphabet, drawn_text, language_model, lstm_model, text_windows, transformer_model
 from functad.train.text import review_sets
 
 REVIEWS = Reviews(
@@ -67,7 +67,7 @@ def test_it_learns_which_words_praise():
 TEXT = "the cat sat on the mat. " * 80
 ALPHABET = Alphabet(TEXT)
 # Thirteen and twenty-four have no common divisor: pieces begin everywhere in the sentence.
-PIECES = windows(ALPHABET.encode(TEXT), 13)
+PIECES = text_windows(ALPHABET.encode(TEXT), 13)
 
 
 def test_an_alphabet_and_pieces():
@@ -77,7 +77,7 @@ def test_an_alphabet_and_pieces():
         ALPHABET.encode("zoo")
     assert (PIECES[1:, 0] == PIECES[:-1, -1]).all() and PIECES.shape == (147, 14)
     with pytest.raises(ArgumentError, match="has 13 characters, fewer than one piece of 14"):
-        windows(np.zeros(13, np.int32), 13)
+        text_windows(np.zeros(13, np.int32), 13)
 
 
 @pytest.mark.parametrize("make", [lambda: lstm_model(11, 24), lambda: transformer_model(11, 16, layers=1, heads=2)])

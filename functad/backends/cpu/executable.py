@@ -18,7 +18,7 @@ from functad.backends.cpu import kept_plans
 from functad.backends.cpu.compile import shared_kernels
 from functad.backends.cpu.products.blas import named_handle
 from functad.backends.cpu.runtime.direct import DirectCall, DirectTypes, bind_directly
-from functad.backends.cpu.runtime.linking import FreshArrays, Plan, ResultPlaces, linked, prepare
+from functad.backends.cpu.runtime.linking import FreshArrays, Plan, ResultPlaces, prepare_tape, with_addresses
 from functad.backends.cpu.runtime.tape import BoundTape, Tape, release_stacks, settle
 from functad.errors import TooLargeError
 from functad.ir import Aval, Program
@@ -44,9 +44,9 @@ def compile_program(
     """
     if numba_here.is_switched_off():
         return imported("functad.backends.cpu.plain").PlainExecutable(optimized(program), donated)
-    key = kept_plans.key_of(program, donated)
-    plan = None if key is None else kept_plans.find(key)
-    addresses = None if plan is None else shared_kernels.find(plan.kernels)
+    key = kept_plans.plan_key(program, donated)
+    plan = None if key is None else kept_plans.find_plan(key)
+    addresses = None if plan is None else shared_kernels.find_kernels(plan.kernels)
     lowering = _Lowering(weakref.ref(program), tuple(donated), optimized)
     if plan is not None and addresses is not None:
         return CpuExecutable(plan, addresses, lowering)
@@ -54,13 +54,13 @@ def compile_program(
     plan = lowered.assembled().plan
     executable = CpuExecutable(plan, lowered.compiled(lambda: _prepare(plan)), lowering)
     if key is not None:
-        kept_plans.keep(key, plan)
+        kept_plans.keep_plan(key, plan)
     return executable
 
 
 def _prepare(plan: Plan) -> None:
     """Load what a plan needs besides kernels."""
-    prepare(plan.entries)
+    prepare_tape(plan.entries)
     for _, name in plan.handles:
         named_handle(name)
 
@@ -138,7 +138,7 @@ class CpuExecutable(CallableProgram):
     def __init__(self, plan: Plan, addresses: Mapping[str, int], lowering: Callable[[], Any]) -> None:
         super().__init__(plan.name, plan.fresh, plan.results, plan.arena_bytes)
         self.plan, self.addresses = plan, addresses
-        self.tape = Tape(linked(plan.entries, addresses), release_gil=plan.release_gil, token=plan.token)
+        self.tape = Tape(with_addresses(plan.entries, addresses), release_gil=plan.release_gil, token=plan.token)
         self._lowering = lowering
         self._free: list[CallState] = []
 

@@ -29,7 +29,7 @@ ABOVE = frozenset(
 )  # fmt: skip
 
 
-def key_of(program: Program, donated: Sequence[bool]) -> str | None:
+def plan_key(program: Program, donated: Sequence[bool]) -> str | None:
     """The name under which the plan of a traced Program lies; None if it is not to be looked for, or kept."""
     of_user = own_optimisations()  # functions, of which no text says what they do
     text = None if config.check_programs or of_user else fingerprint(program)
@@ -40,17 +40,17 @@ def key_of(program: Program, donated: Sequence[bool]) -> str | None:
     numbers = [value for name, value in sorted(vars(machine_model).items()) if name.isupper()]
     libraries = (blas()[:1], blas().description, (numpys_blas() or ())[:2])
     facts = (tuple(donated), options, available_cores()[0], libraries, numbers)
-    return objects.key_of("plan", text, repr(facts), sources)
+    return objects.compilation_key("plan", text, repr(facts), sources)
 
 
-def find(key: str) -> Plan | None:
+def find_plan(key: str) -> Plan | None:
     """The plan that lies on disk under a key."""
     content = objects.read_packed(f"{key}.plan", key)
     plan = None if content is None else pickle.loads(content)
     return plan if isinstance(plan, Plan) else None
 
 
-def keep(key: str, plan: Plan) -> None:
+def keep_plan(key: str, plan: Plan) -> None:
     """Keep a plan, unless it holds large arrays."""
     if sum(value.nbytes for _, value in plan.constants) <= machine_model.LARGEST_KNOWN_CONSTANT:
         objects.write_packed(f"{key}.plan", key, pickle.dumps(plan, pickle.HIGHEST_PROTOCOL))

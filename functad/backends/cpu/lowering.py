@@ -70,7 +70,7 @@ class CpuLowering(ShownKernels):
         assembler = Assembler(slots)
         assembler.add(self.blocks)
         entries = assembler.finish()
-        cost = sum(block.cost * times for block, times in plan.repeated(self.blocks))
+        cost = sum(block.cost * times for block, times in plan.with_repetitions(self.blocks))
         arena, constants = [], []
         for storage, slot in slots.numbers.items():
             if storage.kind == "arena":
@@ -80,7 +80,7 @@ class CpuLowering(ShownKernels):
                 constants.append((slot, np.require(value, requirements=["C", "A"])))
         made = Plan(
             name=self.program.name,
-            kernels=kernels.keys_of(self._texts),
+            kernels=kernels.kernel_keys(self._texts),
             entries=entries,
             release_gil=cost > machine_model.SHORT_CALL or plan.may_run_long(self.blocks),
             token=slots.token,
@@ -112,7 +112,7 @@ class CpuLowering(ShownKernels):
             )
             return made
 
-        return kernels.get(generated.source, self._texts, make)
+        return kernels.kernels_of(generated.source, self._texts, make)
 
     def machine_code(self) -> Any:
         """The kernels in LLVM IR and in assembly: compiled anew, so that each line knows its line of the source."""

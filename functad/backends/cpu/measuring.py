@@ -15,7 +15,7 @@ from functad.backends.cpu.executable import CpuExecutable
 from functad.backends.cpu.lowering import CpuLowering
 from functad.backends.cpu.products.gemm import Matrix, gemm_block
 from functad.backends.cpu.runtime.assemble import Assembler
-from functad.backends.cpu.runtime.linking import linked
+from functad.backends.cpu.runtime.linking import with_addresses
 from functad.backends.cpu.runtime.tape import Tape, settle
 from functad.config import config
 from functad.lowering import blocks as plan
@@ -52,7 +52,7 @@ class Measurer:
                     continue
                 one = Assembler(self._slots)
                 one.add([plan.Block(block.rows, [instruction], [scale], block.chunk, block.parallel)])
-                entries = linked(one.entries, executable.addresses)
+                entries = with_addresses(one.entries, executable.addresses)
                 run = Tape(entries, token=self._slots.token).bind(slots, 0)
                 settle(run([]))
                 measured.append((instruction, times, report.least_time(lambda: run([]), repeats)))  # noqa: B023

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.lowering.blocks import ControlPlan, Instruction, repeated
+from functad.lowering.blocks import ControlPlan, Instruction, with_repetitions
 from functad.system.once import imported
 
 
@@ -55,7 +55,7 @@ class Cost:
     def __str__(self) -> str:
         rows = [(k.kernel, f"{k.flops:,.0f}", f"{k.bytes:,.0f}") for k in self.kernels]
         rows.append(("all", f"{self.flops:,.0f}", f"{self.bytes:,.0f}"))
-        return table(("kernel", "flops", "bytes"), rows)
+        return text_table(("kernel", "flops", "bytes"), rows)
 
     __repr__ = __str__
 
@@ -90,7 +90,7 @@ class Profile:
     def __str__(self) -> str:
         rows = [(k.kernel, f"{k.time:,.1f}", f"{k.floor:,.1f}", k.ratio) for k in self.kernels]
         rows.append(("the whole call", f"{self.step:,.1f}", f"{sum(k.floor for k in self.kernels):,.1f}", ""))
-        return table(("kernel", "µs", "floor µs", "ratio"), rows)
+        return text_table(("kernel", "µs", "floor µs", "ratio"), rows)
 
     __repr__ = __str__
 
@@ -123,7 +123,9 @@ class ShownKernels:
 
 def cost_of(instructions: Sequence[Instruction | ControlPlan]) -> Cost:
     return Cost(
-        tuple(KernelCost(label(i, times), i.flops * times, i.bytes * times) for i, times in repeated(instructions))
+        tuple(
+            KernelCost(label(i, times), i.flops * times, i.bytes * times) for i, times in with_repetitions(instructions)
+        )
     )
 
 
@@ -162,7 +164,7 @@ def least_time(run: Callable[[], object], repeats: int) -> float:
     return float(min(times))
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def text_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns, the first one to the left."""
     widths = [max(len(str(row[i])) for row in (head, *rows)) for i in range(len(head))]
     lines = []

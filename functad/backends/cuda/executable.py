@@ -19,7 +19,7 @@ from functad.backends.cpu.compile.objects import keep_source
 from functad.backends.cpu.runtime.plain import load_source
 from functad.backends.cuda.lowering import THREADS, CudaLowering
 from functad.backends.cuda.products.library import library_product
-from functad.backends.cuda.runtime.device import CudaDevice, devices
+from functad.backends.cuda.runtime.device import CudaDevice, cuda_devices
 from functad.backends.cuda.runtime.launching import ArrayPlace, Kernel, Launch, LibraryProduct
 from functad.backends.cuda.runtime.memory import DeviceMemory, described
 from functad.backends.cuda.runtime.pool import PoolBlock, Request, request
@@ -55,7 +55,7 @@ def compile_program(
     Raises:
         DeviceError: there is neither a GPU that can be used nor the simulator.
     """
-    devices()
+    cuda_devices()
     return CudaExecutable(optimized(program), donated)
 
 
@@ -73,7 +73,7 @@ class CudaExecutable(CudaLowering):
         self._lock = threading.Lock()
 
     def __call__(self, args: Sequence[np.ndarray]) -> list[np.ndarray]:
-        return [np.array(result.host()) for result in self.on_device(args, devices()[0])]
+        return [np.array(result.host()) for result in self.on_device(args, cuda_devices()[0])]
 
     def on_device(self, args: Sequence[CallValue], device: CudaDevice) -> list[DeviceMemory]:
         """The results, on the device. Arguments that lie in the host's memory are copied there.

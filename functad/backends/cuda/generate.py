@@ -42,7 +42,7 @@ from functad.lowering.fusion.small_products import without_small_products
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.cost import work_of
 from functad.lowering.nests.names import words_in
-from functad.lowering.nests.nest import literal_text
+from functad.lowering.nests.nest import typed_literal
 from functad.lowering.nests.printing import comments, own_names_apart
 from functad.lowering.schedule import Schedule
 from functad.lowering.steps import (
@@ -208,7 +208,7 @@ class _CudaWriter:
         if not isinstance(small, UnlessSameStep) and step_cost(small) < machine_model.CUDA_SMALL_STEP:
             found = emit_loop(small, self._touched, self.schedule.names)
             if found is not None:
-                constants = [f"{name} = {literal_text(c, c.dtype)}" for name, c in found.constants.items()]
+                constants = [f"{name} = {typed_literal(c, c.dtype)}" for name, c in found.constants.items()]
                 body = "\n".join([*constants, found.body])
                 flops, nbytes, _ = cost_of_steps([small])
                 one = KernelStep(step.name, body, found.parameters, 1, flops, nbytes, False, (), step.eqns)

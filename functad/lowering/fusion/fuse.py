@@ -13,13 +13,13 @@ from functad import machine_model
 from functad.ir import Atom, Eqn, Program, Var, has_effects
 from functad.lowering.fusion.anew import computed_anew
 from functad.lowering.fusion.inlining import Inlining, no_buffer, reads_across
-from functad.lowering.fusion.order import let_readers_go_first, ordered
+from functad.lowering.fusion.order import let_readers_go_first, topological_order
 from functad.lowering.fusion.products import Product
 from functad.lowering.fusion.units import Domain, Unit, domain_of, domains_fit, gathers_in_memory, may_cross
 from functad.lowering.memory.buffers import Buffer
 from functad.lowering.nests.builder import NestBuilder
 from functad.lowering.nests.nest import ACROSS, POST, PRE, goes_across
-from functad.lowering.nests.pieces import Box, in_pieces
+from functad.lowering.nests.pieces import Box, built_in_pieces
 from functad.lowering_rules import Callback, Contraction, ControlFlow, Loops, Reduction, Running, Scattered
 from functad.pretty import literal_text
 
@@ -97,7 +97,7 @@ class Fusion:
             self._place(i)
         live = [u for u in self.all_units if u.kind != "gone"]
         let_readers_go_first(self.program, live, self.unit_of, self.inlining.outputs)
-        self.units = ordered(self.program, live, self.unit_of, self.inlining.phase)
+        self.units = topological_order(self.program, live, self.unit_of, self.inlining.phase)
         self.stored = self._stored()
 
     def _place(self, i: int) -> None:
@@ -349,7 +349,7 @@ class Fusion:
                     builder.add_pointwise(eqn, level)
             return builder
 
-        return in_pieces(shape, build, most)
+        return built_in_pieces(shape, build, most)
 
 
 def _read_elsewhere(pieces: Sequence[NestBuilder]) -> set[Var]:

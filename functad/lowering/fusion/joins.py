@@ -12,7 +12,7 @@ from functad.ir import Eqn, Var
 from functad.lowering.fusion.fuse import Fusion
 from functad.lowering.fusion.inlining import joins, no_buffer, parts_in
 from functad.lowering.fusion.units import Unit
-from functad.lowering.nests.collapse import collapse
+from functad.lowering.nests.collapse import collapse_loops
 from functad.lowering.nests.cost import work_of
 from functad.lowering.nests.nest import ACROSS, PRE
 from functad.primitives.loops.joining import Part
@@ -108,5 +108,5 @@ def _cuts_vectors(fusion: Fusion, unit: Unit, length: int) -> bool:
     """Whether a nest that calls functions such as `exp`, which are fast in long loops, would have to run by rows."""
     nests = [builder.nest for builder in fusion.builders(unit, no_buffer)]
     for nest in nests:
-        collapse(nest)
+        collapse_loops(nest)
     return any(work_of(nest).calls > 0 and nest.loops[-1].extent > length for nest in nests if nest.loops)

@@ -67,7 +67,7 @@ def _carries(eqn: Eqn, var: Var, outputs: set[Var]) -> bool:
     return "branches" not in eqn.params and any(a is var and out in outputs for a, out in carries)
 
 
-def ordered(
+def topological_order(
     program: Program, units: Sequence[Unit], unit_of: Mapping[Var, Unit], phase: Callable[[int], int]
 ) -> list[Unit]:
     """The units in an order in which they can run: program order, but units over the same rows stay together.

@@ -12,7 +12,7 @@ import numpy as np
 from functad import machine_model
 from functad.dtypes import kind_of
 from functad.lowering.nests.affine import loop
-from functad.lowering.nests.nest import POST, PRE, Accumulator, Let, Load, Nest, Statement, Store, literal_text
+from functad.lowering.nests.nest import POST, PRE, Accumulator, Let, Load, Nest, Statement, Store, typed_literal
 from functad.lowering.steps import BranchStep, ControlStep, GemmStep, LoopStep, NestStep, Step
 
 
@@ -57,7 +57,7 @@ def product_nest(step: GemmStep) -> Nest:
 
     def factor(name: str, number: complex) -> str:
         if kind_of(dtype) != "f":
-            return literal_text(number, dtype)
+            return typed_literal(number, dtype)
         constants[name] = dtype.type(number)
         return name
 
@@ -66,7 +66,7 @@ def product_nest(step: GemmStep) -> Nest:
         statements.append(Let(("scaled",), f"{alpha} * {value}", (alpha, value), POST, eqn))
         value = "scaled"
     if step.beta:
-        beta = literal_text(1, dtype) if step.beta == 1 else factor("beta", step.beta)
+        beta = typed_literal(1, dtype) if step.beta == 1 else factor("beta", step.beta)
         statements.append(Load("before", step.c, c_at, POST))
         statements.append(Let(("updated",), f"{beta} * before + {value}", (beta, "before", value), POST, eqn))
         value = "updated"

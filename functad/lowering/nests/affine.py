@@ -207,6 +207,16 @@ def loop(name: str, extent: int) -> Affine:
     return Affine(0) if extent == 1 else Affine(0, [(Symbol(name, 0, extent - 1), 1)])
 
 
+def of_symbol(symbol: Symbol) -> Affine:
+    """The symbol as an index."""
+    return Affine(0, [(symbol, 1)])
+
+
+def symbols_of(*indices: Affine) -> list[Symbol]:
+    """The symbols of which indices are sums, in order; `Affine.symbols` has those within them, too."""
+    return [s for index in indices for s, _ in index.terms]
+
+
 def data(name: str, low: int, high: int) -> Affine:
     """A number that the kernel computes, under a name; it is known to lie in `low..high`."""
     return Affine(0, [(Symbol(name, low, high), 1)])

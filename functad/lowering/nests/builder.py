@@ -32,7 +32,7 @@ from functad.lowering.nests.nest import (
     Update,
     fresh,
     goes_across,
-    literal_text,
+    typed_literal,
 )
 from functad.lowering.nests.pieces import Box, Cuts, index_in, whole
 from functad.lowering_rules import Indexed, Loops, Reduction, Running, Scalar, Scattered
@@ -116,7 +116,7 @@ class NestBuilder:
         operand, out = eqn.invars[0], eqn.outvars[0]
         index = self.index if operand.aval.shape == self.shape else delinear(self.position, operand.aval.shape)
         # What has no elements is not read: the read could move out of the loops that never run.
-        value = self.value(operand, index, PRE) if operand.aval.size else literal_text(0, operand.aval.dtype)
+        value = self.value(operand, index, PRE) if operand.aval.size else typed_literal(0, operand.aval.dtype)
         name = self._fresh(f"{_identifier(eqn.primitive.name.removeprefix('reduce_'))}_{self._name(out)}")
         self.nest.eqns.append(eqn)
         if goes_across(rule.axes(eqn), self._axes):
@@ -164,7 +164,7 @@ class NestBuilder:
         for atom, own_batch, own_contract in zip(eqn.invars, (lhs_batch, rhs_batch), (lhs_contract, rhs_contract)):
             known = {**dict(zip(own_batch, batch)), **dict(zip(own_contract, contracted))}
             index = [known[d] if d in known else next(free) for d in range(atom.aval.ndim)]
-            name = self.value(atom, index, PRE) if atom.aval.size else literal_text(0, atom.aval.dtype)
+            name = self.value(atom, index, PRE) if atom.aval.size else typed_literal(0, atom.aval.dtype)
             texts.append(name if atom.aval.dtype == out else f"{to_out}({name})")
         text = f"{texts[0]} & {texts[1]}" if kind_of(out) == "b" else f"term({texts[0]}, {texts[1]})"
         name = self._fresh(f"product_{self._name(eqn.outvars[0])}")
@@ -213,7 +213,7 @@ class NestBuilder:
     def literal(self, value: Any, dtype: np.dtype) -> str:
         """A constant: the name under which the nest is given it, or its text if it is a special or a whole number."""
         if kind_of(dtype) != "f" or value != value or abs(float(value)) in _IN_TEXT:
-            return literal_text(value, dtype)
+            return typed_literal(value, dtype)
         key = (dtype, float(value))
         if key not in self._memo:
             name = self._memo[key] = self._fresh(f"c_{len(self.nest.constants) + 1}")
@@ -263,7 +263,7 @@ class NestBuilder:
 
     def _scalar(self, rule: Scalar, eqn: Eqn, index: Sequence[Affine], level: int) -> list[str]:
         operands = [
-            literal_text(a.value, a.aval.dtype)
+            typed_literal(a.value, a.aval.dtype)
             if isinstance(a, Literal) and k in rule.kept
             else self.value(a, index if a.aval.shape else (), level)
             for k, a in enumerate(eqn.invars)

@@ -10,7 +10,7 @@ from functad.lowering.nests.affine import Affine, Symbol, loop
 from functad.lowering.nests.nest import IndexLet, Load, Nest
 
 
-def collapse(nest: Nest) -> None:
+def collapse_loops(nest: Nest) -> None:
     """Merge neighbouring loops of a nest in place, as far as its accesses allow."""
     d = len(nest.loops) - 2
     while d >= 0:

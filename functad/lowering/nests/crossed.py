@@ -11,7 +11,7 @@ from dataclasses import replace
 from functad import machine_model
 from functad.dtypes import compute_dtype
 from functad.lowering.memory.buffers import new_buffer
-from functad.lowering.nests.affine import Affine, Symbol, linear, loop
+from functad.lowering.nests.affine import Affine, linear, loop, of_symbol, symbols_of
 from functad.lowering.nests.nest import (
     ACROSS,
     POST,
@@ -23,7 +23,7 @@ from functad.lowering.nests.nest import (
     moved,
     names_of,
 )
-from functad.lowering.nests.split import cut
+from functad.lowering.nests.split import parts_and_lanes
 
 
 def without_crossing(nest: Nest) -> list[tuple[str, Nest]]:
@@ -44,7 +44,7 @@ class _Crossed:
         self._long = max((s for s, r in zip(nest.loops, nest.reduced) if not r), key=lambda s: s.extent)
         n = self._long.extent
         parts = max(machine_model.MOST_PARTS, -(-nest.outer_points // machine_model.LONGEST_SUM))
-        exact = cut(n, parts, 1)[0]
+        exact = parts_and_lanes(n, parts, 1)[0]
         self._parts = exact if exact > 1 else min(n, parts)
         self._rest = n % self._parts
         self._shape = [self._parts + (self._rest > 0), *(s.extent for s in self._columns)]
@@ -70,9 +70,9 @@ class _Crossed:
         """The nest at some places of the long loop, whose columns are gathered in a row of the parts."""
         nest, at = self._nest, {self._long: place}
         k = nest.loops.index(self._long)
-        loops = [*_symbols(q), *nest.loops[:k], *_symbols(r), *nest.loops[k + 1 :]]
+        loops = [*symbols_of(q), *nest.loops[:k], *symbols_of(r), *nest.loops[k + 1 :]]
         statements = [moved(s, at) for s in nest.statements]
-        position = linear([part, *map(_affine, self._columns)], self._shape)
+        position = linear([part, *map(of_symbol, self._columns)], self._shape)
         stores = [replace(s, offset=s.offset.substitute(at)) for s in nest.stores if s.level != ACROSS]
         stores += [GatheringStore(b, position, a.value, PRE, a) for a, b in zip(nest.across, self._buffers)]
         reduced = [s in self._columns for s in loops]
@@ -81,8 +81,8 @@ class _Crossed:
     def _whole(self) -> Nest:
         """The parts of each column, put together."""
         nest, row = self._nest, self._loop("q", self._shape[0])
-        loops = [*_symbols(row), *self._columns]
-        position = linear([row, *map(_affine, self._columns)], self._shape)
+        loops = [*symbols_of(row), *self._columns]
+        position = linear([row, *map(of_symbol, self._columns)], self._shape)
         new = Nest(loops, [s not in self._columns for s in loops], eqns=[a.eqn for a in nest.across])
         for a, buffer in zip(nest.across, self._buffers):
             name = f"part_{a.name}"
@@ -90,11 +90,3 @@ class _Crossed:
             new.accumulators.append(Accumulator(a.name, a.kind, a.dtype, name, a.eqn))
         new.stores = [replace(s, level=POST) for s in nest.stores if s.level == ACROSS]
         return new
-
-
-def _symbols(index: Affine) -> list[Symbol]:
-    return [s for s, _ in index.terms]
-
-
-def _affine(symbol: Symbol) -> Affine:
-    return Affine(0, [(symbol, 1)])

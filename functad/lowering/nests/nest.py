@@ -312,7 +312,7 @@ def goes_across(axes: Collection[int], reduced: Collection[int]) -> bool:
     return bool(axes) and {*axes}.isdisjoint(reduced)
 
 
-def literal_text(value: Any, dtype: np.dtype) -> str:
+def typed_literal(value: Any, dtype: np.dtype) -> str:
     """A typed constant of the kernel vocabulary, such as `f32(0.5)`."""
     if kind_of(dtype) == "b":
         return str(bool(value))

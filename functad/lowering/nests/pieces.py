@@ -132,7 +132,7 @@ def from_vectors_on(box: Box) -> list[Box]:
     return [box]
 
 
-def in_pieces(shape: Sequence[int], build: Callable[[Box], B], most: int) -> list[B]:
+def built_in_pieces(shape: Sequence[int], build: Callable[[Box], B], most: int) -> list[B]:
     """What is built for each piece of a domain; for the domain as a whole if the pieces were more than `most`.
 
     Outer axes are cut first: then a border along them is one piece.

@@ -18,8 +18,7 @@ from functad.lowering.nests.affine import Symbol
 from functad.lowering.nests.names import words_in
 from functad.lowering.nests.nest import Accumulator, Carried, Let, Load, Nest, Statement, Update, names_of
 from functad.pretty import literal_text
-from functad.primitives.loops.text import cast
-from functad.primitives.loops.text import combined as put_to
+from functad.primitives.loops.text import cast, put_to
 
 # What a reduction starts from, and how it takes in a value; {T} is the cast of its dtype, {c} is complex_ or nothing.
 IDENTITY = {"sum": "{T}(0)", "prod": "{T}(1)", "or": "{T}(0)", "xor": "{T}(0)", "and": "{T}(-1)"}
@@ -36,7 +35,7 @@ UPDATE = {
 Parameter = tuple[str, Buffer, str]
 
 
-def parameters(nest: Nest) -> dict[Storage, Parameter]:
+def kernel_parameters(nest: Nest) -> dict[Storage, Parameter]:
     """The (name, buffer, "r" | "w" | "rw") of every storage that a nest uses."""
     found: dict[Storage, Parameter] = {}
     for buffer, _, writes in nest.accesses():
@@ -70,7 +69,7 @@ def depths(nest: Nest, depth_of_symbol: Mapping[Symbol, int]) -> dict[Statement,
     return found
 
 
-def identity(a: Accumulator) -> str:
+def start_of_accumulator(a: Accumulator) -> str:
     """What an accumulator starts from."""
     if a.kind in ("max", "min"):
         return _extreme(a.dtype, a.kind == "max")
@@ -101,7 +100,7 @@ def carried_on(carry: Carried, total: str, value: str, step: str = "") -> str:
     return put if has_start or not step else f"{value} if {step} == 0 else {put}"
 
 
-def combined(a: Accumulator, total: str, x: str) -> str:
+def accumulated(a: Accumulator, total: str, x: str) -> str:
     """The accumulator `total` with the value, or the other partial result, `x`."""
     if a.kind == "prod" and a.dtype == np.int64:  # Numba takes it that these do not overflow
         total, x = f"u64({total})", f"u64({x})"

@@ -32,8 +32,8 @@ from functad.lowering.nests.nest import (
     names_of,
     uses_of,
 )
-from functad.lowering.nests.printing import combined, identity
-from functad.primitives.loops.order import from_key, ordered
+from functad.lowering.nests.printing import accumulated, start_of_accumulator
+from functad.primitives.loops.order import from_key, order_key
 from functad.primitives.loops.text import cast
 
 E = TypeVar("E", Accumulator, Carried)
@@ -68,7 +68,7 @@ def by_keys(nest: Nest) -> Nest:
 def _by_key(a: E, taken: set[str]) -> tuple[Let, E, Let]:
     """The key of a value, the extremum of the keys, and the number that has this one."""
     dtype = compute_dtype(a.dtype)  # as its values are kept
-    word, text = ordered(a.value, dtype, nan_first=a.kind == "min", zeros_equal=False)
+    word, text = order_key(a.value, dtype, nan_first=a.kind == "min", zeros_equal=False)
     key, best = fresh(f"key_{a.name}", taken), fresh(f"best_{a.name}", taken)
     value = from_key(best, dtype)
     if a.kind == "min":  # NaN has the lowest key then, whose bits are those of a negative one
@@ -108,7 +108,7 @@ class _Unrolling:
         self._taken = names_in_nest(nest)
 
     def nest(self) -> Nest:
-        totals = {a.name: identity(a) for a in self._nest.accumulators}
+        totals = {a.name: start_of_accumulator(a) for a in self._nest.accumulators}
         last = math.prod(s.extent for s in self._inner) - 1
         for k, place in enumerate(product(*(range(s.extent) for s in self._inner))):
             names = {name: fresh(f"{name}_{k}", self._taken) for name in sorted(self._moving)}
@@ -128,7 +128,7 @@ class _Unrolling:
     def _gathered(self, a: Accumulator, total: str, value: str, is_last: bool) -> str:
         """The name of an accumulator that has taken in one more value."""
         name = a.name if is_last else fresh(a.name, self._taken)
-        self._statements.append(Let((name,), combined(a, total, value), (total, value), PRE, a.eqn))
+        self._statements.append(Let((name,), accumulated(a, total, value), (total, value), PRE, a.eqn))
         return name
 
 

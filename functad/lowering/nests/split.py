@@ -11,7 +11,7 @@ import math
 from functad import machine_model
 from functad.dtypes import compute_dtype, kind_of
 from functad.lowering.memory.buffers import Buffer, new_buffer
-from functad.lowering.nests.affine import Affine, Symbol, linear, loop
+from functad.lowering.nests.affine import Affine, Symbol, linear, loop, of_symbol, symbols_of
 from functad.lowering.nests.nest import POST, PRE, Accumulator, Load, Nest, Store, moved, names_of
 
 
@@ -43,7 +43,7 @@ def split_reduction(nest: Nest) -> list[tuple[str, Nest]]:
     elif parts == 1:
         return [("", nest)]
     long = next((s for s in reduced if s.extent >= parts), max(reduced, key=lambda s: s.extent))
-    parts, lanes = cut(long.extent, parts, _most_lanes(nest, long))
+    parts, lanes = parts_and_lanes(long.extent, parts, _most_lanes(nest, long))
     if parts == lanes == 1:
         return [("", nest)]
     first, *rest, whole = _SplitNest(nest, long, parts, lanes).nests()
@@ -67,7 +67,7 @@ def _most_lanes(nest: Nest, long: Symbol) -> int:
     return max(machine_model.SUMS_AT_ONCE // side_by_side, 1) if side_by_side < machine_model.NARROW_SUMS else 1
 
 
-def cut(n: int, parts: int, lanes: int) -> tuple[int, int]:
+def parts_and_lanes(n: int, parts: int, lanes: int) -> tuple[int, int]:
     """Numbers of parts and lanes, so that nothing is left over if that takes no more than half of them away."""
     exact_parts = _divisor(n, parts)
     exact_lanes = _divisor(n // exact_parts, lanes)
@@ -109,12 +109,12 @@ class _SplitNest:
         """The nest at some places of the long loop: parts outside of all others, lanes within; into rows."""
         nest, at = self._nest, {self._long: place}
         k = nest.loops.index(self._long)
-        loops = [*_symbols(q), *nest.loops[:k], *_symbols(r), *_symbols(p), *nest.loops[k + 1 :]]
-        inner = {*_symbols(r), *(s for s, is_reduced in zip(nest.loops, nest.reduced) if is_reduced)}
+        loops = [*symbols_of(q), *nest.loops[:k], *symbols_of(r), *symbols_of(p), *nest.loops[k + 1 :]]
+        inner = {*symbols_of(r), *(s for s, is_reduced in zip(nest.loops, nest.reduced) if is_reduced)}
         new = Nest(loops, [s in inner for s in loops], eqns=nest.eqns, constants=nest.constants)
         new.statements = [moved(s, at) for s in nest.statements if s.level != POST]
         new.stores = [Store(s.buffer, s.offset.substitute(at), s.value, PRE) for s in nest.stores if s.level == PRE]
-        position = linear([row, *map(_affine, self._kept)], self._shape)
+        position = linear([row, *map(of_symbol, self._kept)], self._shape)
         new.accumulators = list(nest.accumulators)
         new.stores += [Store(b, position, a.name, POST) for a, b in zip(nest.accumulators, self._buffers)]
         return new
@@ -122,8 +122,8 @@ class _SplitNest:
     def _whole(self) -> Nest:
         """The sum over the rows, and what follows from it."""
         nest, row = self._nest, self._loop("q", self._shape[0])
-        loops = [*self._kept, *_symbols(row)]
-        position = linear([row, *map(_affine, self._kept)], self._shape)
+        loops = [*self._kept, *symbols_of(row)]
+        position = linear([row, *map(of_symbol, self._kept)], self._shape)
         new = Nest(loops, [s not in self._kept for s in loops], eqns=nest.eqns, constants=nest.constants)
         for a, buffer in zip(nest.accumulators, self._buffers):
             name = f"part_{a.name}"
@@ -136,11 +136,3 @@ class _SplitNest:
 
 def _partial_buffer(a: Accumulator, shape: list[int]) -> Buffer:
     return new_buffer(f"parts_{a.name}", shape, compute_dtype(a.dtype))
-
-
-def _symbols(index: Affine) -> list[Symbol]:
-    return [s for s, _ in index.terms]
-
-
-def _affine(symbol: Symbol) -> Affine:
-    return Affine(0, [(symbol, 1)])

@@ -14,7 +14,7 @@ import numpy as np
 from functad import machine_model
 from functad.dtypes import is_narrow_float, kind_of
 from functad.lowering.memory.buffers import Buffer, new_buffer
-from functad.lowering.nests.affine import Affine, Symbol, data, delinear, linear, loop
+from functad.lowering.nests.affine import Affine, Symbol, data, delinear, linear, loop, symbols_of
 from functad.lowering.nests.names import words_in
 from functad.lowering.nests.nest import (
     PRE,
@@ -29,12 +29,12 @@ from functad.lowering.nests.nest import (
     Store,
     Update,
     fresh,
-    literal_text,
     moved,
     names_of,
+    typed_literal,
 )
-from functad.lowering.nests.split import cut
-from functad.primitives.loops.text import cast, combined
+from functad.lowering.nests.split import parts_and_lanes
+from functad.primitives.loops.text import cast, put_to
 from functad.records import NamedTuple
 
 AtomicUpdates = Callable[[str, np.dtype], bool]
@@ -137,7 +137,7 @@ class _RowUpdates:
     def numbered(self) -> tuple[Symbol, dict[Symbol, Affine], Symbol]:
         """The number of an update, where the ordered loops are then, and a loop over all updates."""
         number = data(fresh("update", self.taken), 0, self.count - 1)
-        which, step = _symbols(number, loop(fresh("step", self.taken), self.count))
+        which, step = symbols_of(number, loop(fresh("step", self.taken), self.count))
         index = delinear(number, [s.extent for s in self.ordered])
         return which, dict(zip(self.ordered, index)), step
 
@@ -273,7 +273,7 @@ class _Parts:
     def __init__(self, nest: Nest, update: Update, parts: int) -> None:
         self._nest, self._update = nest, update
         self._long, self._eqns = nest.loops[0], nest.eqns[-1:]
-        self._parts, _ = cut(self._long.extent, parts, 1)
+        self._parts, _ = parts_and_lanes(self._long.extent, parts, 1)
         apart = machine_model.APART_BYTES // update.buffer.dtype.itemsize
         self._size = -(-update.buffer.size // apart) * apart
         name = f"copies_{update.buffer.name}"
@@ -315,36 +315,32 @@ class _Parts:
     def _filled(self) -> Nest:
         """All copies as nothing was put to them."""
         part, i = loop("part", self._parts), loop("i", self._size)
-        value = neutral(self._update.kind, self._copies.dtype)
+        value = identity_element(self._update.kind, self._copies.dtype)
         store = Store(self._copies, part * self._size + i, value, PRE)
-        return Nest(_symbols(part, i), [False] * 2, stores=[store], eqns=self._eqns)
+        return Nest(symbols_of(part, i), [False] * 2, stores=[store], eqns=self._eqns)
 
     def _together(self) -> Nest:
         """What lies in the result, and to each element of it those of the copies."""
         buffer, kind, i = self._update.buffer, self._update.kind, loop("i", self._update.buffer.size)
-        nest = Nest(_symbols(i), [False] * len(i.terms), eqns=self._eqns)
+        nest = Nest(symbols_of(i), [False] * len(i.terms), eqns=self._eqns)
         total = "before"
         nest.statements.append(Load(total, buffer, i, PRE))
         for k in range(self._parts):
             nest.statements.append(Load(f"of_part_{k}", self._copies, i + k * self._size, PRE))
-            text = combined(kind, buffer.dtype, total, f"of_part_{k}")
+            text = put_to(kind, buffer.dtype, total, f"of_part_{k}")
             nest.statements.append(Let((f"total_{k}",), text, (total, f"of_part_{k}"), PRE, None))
             total = f"total_{k}"
         nest.stores.append(Store(buffer, i, total, PRE))
         return nest
 
 
-def _symbols(*indices: Affine) -> list[Symbol]:
-    return [s for index in indices for s, _ in index.terms]
-
-
-def neutral(kind: str, dtype: np.dtype) -> str:
+def identity_element(kind: str, dtype: np.dtype) -> str:
     """What changes nothing that is put to it: −0 + x is x, for x = −0, too."""
     if kind == "add" and kind_of(dtype) == "c":
         return f"{cast(dtype)}(complex_of(f64(-0.0), f64(-0.0)))"
     if kind == "add":
-        return literal_text(-0.0 if kind_of(dtype) == "f" else 0, dtype)
+        return typed_literal(-0.0 if kind_of(dtype) == "f" else 0, dtype)
     if kind_of(dtype) == "f":
-        return literal_text(-np.inf if kind == "max" else np.inf, dtype)
+        return typed_literal(-np.inf if kind == "max" else np.inf, dtype)
     limits = np.iinfo(dtype)
-    return literal_text(limits.min if kind == "max" else limits.max, dtype)
+    return typed_literal(limits.min if kind == "max" else limits.max, dtype)

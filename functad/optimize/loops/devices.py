@@ -17,10 +17,10 @@ _in_map: ContextVar[bool | None] = ContextVar("in_map", default=None)  # None wh
 
 
 @contextmanager
-def for_device(in_map: bool = False) -> Iterator[None]:
-    """Optimise for a GPU, which may run all that a loop without carries does in a step as one kernel, with its loops.
+def optimizing_for(in_map: bool | None) -> Iterator[None]:
+    """Optimise for a CPU (None), or for a GPU, which may run a step of a loop without carries as one kernel.
 
-    in_map: whether it is the body of such a loop.
+    in_map: for a GPU, whether it is the body of such a loop.
     """
     token = _in_map.set(in_map)
     try:
@@ -31,7 +31,7 @@ def for_device(in_map: bool = False) -> Iterator[None]:
 
 def within(eqn: Eqn) -> AbstractContextManager[None]:
     """Optimise the body of a scan."""
-    return nullcontext() if _in_map.get() is None else for_device(eqn.params["num_carry"] == 0)
+    return nullcontext() if _in_map.get() is None else optimizing_for(eqn.params["num_carry"] == 0)
 
 
 def is_in_map() -> bool | None:

@@ -13,7 +13,7 @@ from functad.control import scan_p, while_p
 from functad.editing.common_subexpressions import atom_key, share_common_subexpressions
 from functad.editing.substitution import Substitution
 from functad.ir import UNKNOWN, Atom, Eqn, Program, has_effects
-from functad.optimize.loops.parts import Scan, WhileLoop, first_of_equal, take_apart, take_while_apart
+from functad.optimize.loops.parts import Scan, WhileLoop, first_of_equal, take_scan_apart, take_while_apart
 
 
 def fuse_scans(program: Program) -> Program:
@@ -99,7 +99,7 @@ def _join(eqns: list[Eqn], i: int, j: int) -> tuple[list[Eqn], Substitution] | N
 
 
 def _parts(eqn: Eqn) -> Scan | WhileLoop:
-    return take_while_apart(eqn) if eqn.primitive is while_p else take_apart(eqn, copy=True)
+    return take_while_apart(eqn) if eqn.primitive is while_p else take_scan_apart(eqn, copy=True)
 
 
 def _fuse(first: Scan | WhileLoop, second: Scan) -> Substitution | None:

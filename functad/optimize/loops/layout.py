@@ -1,4 +1,4 @@
-"""What a scan reads, computed or laid out once before it: invariants, weights, and where its carries start.
+"""What a scan reads, computed or laid out once before it: invariants, weights, starts of carries, stacks given on.
 
 Knows `scan` equations by their parts.
 """
@@ -6,13 +6,14 @@ Knows `scan` equations by their parts.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from functad import machine_model
 from functad.editing.partial_evaluation import split_invariant
 from functad.editing.substitution import Substitution
 from functad.ir import Atom, Literal, Program, Var
 from functad.optimize.loops.parts import Scan
-from functad.primitives.common import add_any_p, add_cotangents, reshape, transpose
+from functad.primitives.common import add_any_p, add_cotangents, broadcast_in_dim, reshape, transpose
 from functad.primitives.contraction import dot_general_p
 from functad.primitives.structure import pad_p
 from functad.tracing import eval_program
@@ -98,3 +99,19 @@ def _first_slice(scan: Scan, operand: Atom) -> Atom | None:
     if part.aval.shape[0] != 1 or tuple(steps) != wanted or any(tuple(c) != (0, 0, 0) for c in others):
         return None
     return part if isinstance(value, Literal) and not value.value else None
+
+
+def give_stacks_on(scan: Scan) -> None:
+    """Let a result whose slices are read as they are be the stack itself, and one of a constant repeat that."""
+    stacks: dict[Atom, Atom] = {v: a for a, v in scan.xs}
+    same: dict[Atom, Atom] = {v: a for a, v in scan.consts}
+    for atom, result in list(scan.ys):
+        if atom in stacks:
+            scan.view.replace([result], [stacks[atom]])
+        elif isinstance(atom, Literal) or atom in same:
+            dims = range(1, result.aval.ndim)
+            repeated = partial(broadcast_in_dim, shape=result.aval.shape, broadcast_dimensions=dims)
+            scan.view.replace([result], scan.before(lambda a, f=repeated: [f(a)], [same.get(atom, atom)]))
+        else:
+            continue
+        scan.ys.remove((atom, result))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from functad.ir import UNKNOWN
-from functad.optimize.loops.layout import hoist_invariants, start_from_first_slices, transpose_weights
+from functad.optimize.loops.layout import give_stacks_on, hoist_invariants, start_from_first_slices, transpose_weights
 from functad.optimize.loops.linear_recurrences import rewrite_linear_recurrence
 from functad.optimize.loops.parts import Scan
 from functad.optimize.loops.products import hoist_products, sink_sums
@@ -48,6 +48,7 @@ MOVES: tuple[ScanMove, ...] = (
     ScanMove("small products", "before", "known", hoist_products, _JOINT),
     ScanMove("sums over steps", "after", "known", sink_sums, _JOINT),
     ScanMove("transposed weights", "laid out", "known", transpose_weights, _SAME),
+    ScanMove("stacks given on", "laid out", "known", give_stacks_on, _SAME),
     ScanMove("linear recurrences", "before", "known", rewrite_linear_recurrence, _LINEAR),
 )
 """In this order. Each sees what those before it have left."""

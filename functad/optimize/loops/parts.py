@@ -180,7 +180,7 @@ class WhileLoop(LoopBody):
         return self.origin.replace(invars=self.operands, outvars=self.results, params=params)
 
 
-def take_apart(eqn: Eqn, view: View | None = None, copy: bool = False) -> Scan:
+def take_scan_apart(eqn: Eqn, view: View | None = None, copy: bool = False) -> Scan:
     """The parts of a `scan` equation, in lists of their own; with variables of their own, too, where asked for."""
     body: Program = copied(eqn.params["jaxpr"]) if copy else eqn.params["jaxpr"]
     parts = _common_parts(eqn, body, eqn.invars, eqn.params["num_consts"], eqn.params["num_carry"])

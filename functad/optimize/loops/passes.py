@@ -18,8 +18,8 @@ from functad.lowering_rules import ControlFlow
 from functad.optimize.loops import moves
 from functad.optimize.loops.devices import is_in_map, within
 from functad.optimize.loops.layout import computed_before
-from functad.optimize.loops.parts import Simplify, take_apart
-from functad.optimize.loops.unrolling import is_short, unrolled
+from functad.optimize.loops.parts import Simplify, take_scan_apart
+from functad.optimize.loops.unrolling import is_short, unrolled_scan
 
 
 def has_loops(program: Program) -> bool:
@@ -73,9 +73,9 @@ def _optimize_scan(eqn: Eqn, view: View, simplify: Simplify) -> None:
     with within(eqn):
         eqn = eqn.replace(params={**eqn.params, "jaxpr": _simplified(eqn.params["jaxpr"], simplify)})
     if is_short(eqn):  # its few products are as fast one by one, where the arrays lie
-        view.replace(eqn.outvars, view.compute(partial(unrolled, eqn), eqn.invars, eqn))
+        view.replace(eqn.outvars, view.compute(partial(unrolled_scan, eqn), eqn.invars, eqn))
         return
-    scan = take_apart(eqn, view)
+    scan = take_scan_apart(eqn, view)
     scan.simplify = simplify
     for move in moves.MOVES:
         if move.fits(scan):

@@ -19,7 +19,7 @@ from functad.editing.dead_code import eliminate_dead_code
 from functad.editing.rewriting import View, spliced
 from functad.ir import UNKNOWN, Absent, Atom, Aval, Eqn, Literal, Program, Var, definitions
 from functad.optimize.loops.devices import stays_in_loop
-from functad.optimize.loops.parts import Carry, Scan, take_apart
+from functad.optimize.loops.parts import Carry, Scan, take_scan_apart
 from functad.optimize.products import operations
 from functad.primitives.arithmetic import add, add_p
 from functad.primitives.common import add_any_p, reduce_sum, reduce_sum_p
@@ -102,7 +102,7 @@ def joined(eqn: Eqn, view: View) -> Eqn | None:
     """
     if eqn.params["length"] == UNKNOWN:
         return None
-    scan = take_apart(eqn, view)
+    scan = take_scan_apart(eqn, view)
     weights: dict[Atom, Atom] = {v: a for a, v in scan.consts}
     joints = _joints(scan)
     for total, products, others in joints:

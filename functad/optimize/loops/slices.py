@@ -15,7 +15,7 @@ from functad.editing.rewriting import View
 from functad.editing.substitution import Substitution
 from functad.ir import UNKNOWN, Atom, Aval, Eqn, Literal, Var
 from functad.lowering_rules import Contraction, Indexed, Reduction, Scalar
-from functad.optimize.loops.parts import Scan, take_apart
+from functad.optimize.loops.parts import Scan, take_scan_apart
 from functad.optimize.loops.products import is_thin, parts_of_one
 from functad.optimize.products import operations
 from functad.primitives.contraction import dot_general_p
@@ -37,7 +37,7 @@ def sunk(eqn: Eqn, view: View) -> Eqn | None:
     """
     if eqn.params["length"] == UNKNOWN:
         return None
-    scan = take_apart(eqn, view)
+    scan = take_scan_apart(eqn, view)
     sunk = [_is_worth_it(scan, v) and _compute(scan, a, v, cheap=True) for a, v in list(scan.xs)]
     return scan.eqn() if any(sunk) else None
 

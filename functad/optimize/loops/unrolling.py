@@ -42,7 +42,7 @@ def _size(program: Program) -> int:
     return len(program.eqns) + sum(_size(p) for e in program.eqns for p in subprograms(e.params))
 
 
-def unrolled(eqn: Eqn, *args: Any) -> list[Any]:
+def unrolled_scan(eqn: Eqn, *args: Any) -> list[Any]:
     """The steps of a scan one after another, as a function of its operands."""
     body: Program = eqn.params["jaxpr"]
     length, n, m = eqn.params["length"], eqn.params["num_consts"], eqn.params["num_carry"]

@@ -16,7 +16,7 @@ from functad.system.blas_library import on_one_thread
 _COSTS = {np.dtype(name): cost for name, cost in machine_model.PRODUCT_COST.items()}
 
 
-def in_pieces(reduce: Callable[..., Any]) -> Callable[..., Any]:
+def by_halves(reduce: Callable[..., Any]) -> Callable[..., Any]:
     """The reduction `reduce(x, axes=axes)`, which halves large arrays and reduces what it makes of the halves."""
 
     def reduced(x: np.ndarray, *, axes: Sequence[int]) -> Any:

@@ -17,7 +17,7 @@ from functad.primitives.loops import convolution_places as places
 from functad.primitives.loops import convolution_products as products
 from functad.primitives.loops import convolution_weight_products as weight_products
 from functad.primitives.loops import convolution_weights as weights
-from functad.primitives.loops.convolution_geometry import Convolution, describe, without_dilation
+from functad.primitives.loops.convolution_geometry import Convolution, geometry_of, without_dilation
 from functad.primitives.loops.text import rounding
 
 
@@ -35,7 +35,7 @@ def lower_conv_general_dilated(
     result = out if out.dtype == dtype else target.scratch(out.shape, dtype)
     left = _converted(target, lhs, dtype)
     right = left if rhs is lhs else _converted(target, rhs, dtype)
-    conv = describe(lhs.shape, rhs.shape, out.shape, **params)
+    conv = geometry_of(lhs.shape, rhs.shape, out.shape, **params)
     if target.on_device:
         target.convolution(left, right, result, conv)
         if result is not out:

@@ -78,7 +78,7 @@ class Convolution(Record):
         return 2 * self.batch * self.groups * self.features * self.outputs * self.taps * self.positions
 
 
-def describe(
+def geometry_of(
     lhs_shape: Sequence[int],
     rhs_shape: Sequence[int],
     out_shape: Sequence[int],

@@ -149,7 +149,7 @@ def plan_blocks(conv: Convolution, itemsize: int) -> ScratchPlan:
         rows,
         extents,
         steps=row_major(extents),
-        phases=tuple(1 if unrolled else min(a.stride, (a.window - 1) * a.dilation + 1) for a in axes),
+        phases=tuple(1 for _ in axes) if unrolled else stride_phases(conv),
         features_last=features_last,
         outputs_last=outputs_last,
         in_place=False,
@@ -262,17 +262,59 @@ def write_input(text: KernelText, target: Any, lhs: Any, plan: ScratchPlan, task
         return "lhs"
     buffers["copy"] = (target.scratch((tasks, plan.copied), lhs.dtype), "rw")
     text.line(f"x0 = task * {plan.copied}")
-    _write_copies(text, plan, f"{cast(lhs.dtype)}(0)")
+    zero = f"{cast(lhs.dtype)}(0)"
+    if not _pays_padding(plan):
+        _write_copies(text, plan, zero, "copy", "x0")
+        return "copy"
+    # Windows of a padded input without strides are rows of one length, side by side.
+    even = _padded_plan(plan)
+    buffers["padded"] = (target.scratch((tasks, even.copied), lhs.dtype), "rw")
+    text.line(f"p0 = task * {even.copied}")
+    _write_copies(text, even, zero, "padded", "p0")
+    _write_windows(text, plan, even)
     return "copy"
 
 
-def _write_copies(text: KernelText, plan: ScratchPlan, zero: str) -> None:
+def _pays_padding(plan: ScratchPlan) -> bool:
+    """Whether windows that overlap would have to look for borders, or step over elements, for each tap."""
+    conv = plan.conv
+    plain = all(axis.inside and axis.stride == 1 for axis in conv.axes)
+    overlap = conv.taps > math.prod(stride_phases(conv))
+    return plan.way == "unrolled" and not plan.features_last and overlap and not plain
+
+
+def _padded_plan(plan: ScratchPlan) -> ScratchPlan:
+    """The same block with a copy of the input for each remainder of the strides, which windows lie in."""
+    axes = plan.conv.axes
+    reaches = [(a.window - 1) * a.dilation // a.stride for a in axes]
+    extents = (plan.rows + reaches[0], *(a.count + reach for a, reach in zip(axes[1:], reaches[1:], strict=True)))
+    return replace(plan, way="shifted", extents=extents, steps=row_major(extents), phases=stride_phases(plan.conv))
+
+
+def stride_phases(conv: Convolution) -> tuple[int, ...]:
+    """How many remainders of the stride the taps along each axis have."""
+    return tuple(min(a.stride, (a.window - 1) * a.dilation + 1) for a in conv.axes)
+
+
+def _write_windows(text: KernelText, plan: ScratchPlan, even: ScratchPlan) -> None:
+    """Copy each tap's windows from the padded input."""
+    conv, depth = plan.conv, text.depth
+    text.open(f"for c in range({conv.features}):")
+    place = write_taps(text, even, "p0")
+    taps = row_major([axis.window for axis in conv.axes])
+    to = total("x0", ("c", conv.taps * plan.places), *((f"k{d}", tap * plan.places) for d, tap in enumerate(taps)))
+    runs = [CopyLoop(axis.count if d else "rows", plan.steps[d], even.steps[d]) for d, axis in enumerate(conv.axes)]
+    write_copy(text, ("copy", to), ("padded", total(place, ("c", even.places))), runs)
+    text.close(depth)
+
+
+def _write_copies(text: KernelText, plan: ScratchPlan, zero: str, to: str, start: str) -> None:
     """Copy a block's input: once for each tap if unrolled, else for each remainder of the strides."""
     conv, depth = plan.conv, text.depth
     unrolled = plan.way == "unrolled"
     checked = [not a.inside or (a.stride > 1 and not unrolled) for a in conv.axes]
     if any(checked):
-        write_clear(text, zero, ("copy", "x0"), plan.copied)
+        write_clear(text, zero, (to, start), plan.copied)
     counts = [a.window for a in conv.axes] if unrolled else plan.phases
     source = [("n", conv.lhs_steps[0]), ("g", conv.lhs_steps[1])]
     runs = []
@@ -287,12 +329,12 @@ def _write_copies(text: KernelText, plan: ScratchPlan, zero: str) -> None:
     number = total(*((f"k{d}", step) for d, step in enumerate(row_major(counts))))
     copies = math.prod(counts)
     if plan.features_last:
-        place = total("x0", (number, conv.features if unrolled else conv.features * plan.places))
+        place = total(start, (number, conv.features if unrolled else conv.features * plan.places))
         runs.append(CopyLoop(conv.features, 1, conv.lhs_steps[2]))
     else:
-        place = total("x0", (number, plan.places if unrolled else conv.features * plan.places))
+        place = total(start, (number, plan.places if unrolled else conv.features * plan.places))
         runs.insert(0, CopyLoop(conv.features, plan.places * (copies if unrolled else 1), conv.lhs_steps[2]))
-    write_copy(text, ("copy", place), ("lhs", total(*source)), runs)
+    write_copy(text, (to, place), ("lhs", total(*source)), runs)
     text.close(depth)
 
 
@@ -332,7 +374,7 @@ def write_rows(text: KernelText, plan: ScratchPlan) -> tuple[list[tuple[str, int
     return x, y
 
 
-def write_taps(text: KernelText, plan: ScratchPlan) -> str:
+def write_taps(text: KernelText, plan: ScratchPlan, start: str = "x0") -> str:
     """Open loops over the taps of shifted products; returns the place in the input where a tap's matrix begins."""
     conv = plan.conv
     terms = []
@@ -345,7 +387,7 @@ def write_taps(text: KernelText, plan: ScratchPlan) -> str:
             text.line(f"at{d} = {total((f'k{d}', axis.dilation))}")
             terms.append((f"(at{d} // {axis.stride})", step))
             terms.append((f"(at{d} % {axis.stride})", phases * conv.features * plan.places))
-    return total("x0", *terms)
+    return total(start, *terms)
 
 
 def _write_products(text: KernelText, plan: ScratchPlan, t: str, x: str, y: str) -> None:

@@ -64,16 +64,21 @@ def weight_products(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution
             write_clear(text, f"{t}(0)", ("cotangent", "y0"), plan.computed)
         _write_cotangent(text, plan)
     text.line(f"z0 = {total(('part', out.size), ('g', size))}")
-    _write_products(text, plan, t, x, "rhs" if plan.direct else "cotangent")
+    # If the sums can lie as they do in the result, they shall; those of shifted products lie tap by tap anyway.
+    turned = plan.way == "summed" or (plan.way == "unrolled" and conv.out_steps[2] > conv.out_steps[0])
+    _write_products(text, plan, t, x, "rhs" if plan.direct else "cotangent", turned)
     text.line(f"beta = {t}(1)")
     target.kernel(f"weights_{plan.way}", str(text), buffers, tasks, flops=conv.flops)
-    if plan.way == "summed":
-        order = "gton"
-    elif plan.way == "unrolled" and not plan.features_last:
-        order = "gnto"
-    else:
-        order = "gtno"
+    order = _order_of_sums(plan, turned)
     add_parts(target, lhs, rhs, out, conv, sums, order, exact=plan.way == "unrolled" or plan.direct)
+
+
+def _order_of_sums(plan: ScratchPlan, turned: bool) -> str:
+    """The axes of partial sums: groups, taps, features (n) and outputs."""
+    if plan.way != "unrolled":
+        return "gton" if turned else "gtno"
+    inputs = "tn" if plan.features_last else "nt"
+    return f"go{inputs}" if turned else f"g{inputs}o"
 
 
 def gradient_of(conv: Convolution) -> Convolution:
@@ -138,11 +143,11 @@ def _write_cotangent(text: KernelText, plan: ScratchPlan) -> None:
     text.close(depth)
 
 
-def _write_products(text: KernelText, plan: ScratchPlan, t: str, x: str, y: str) -> None:
+def _write_products(text: KernelText, plan: ScratchPlan, t: str, x: str, y: str, turned: bool) -> None:
+    """Add a block's products to the sums. turned: cotangent times input, not input times cotangent."""
     conv, level = plan.conv, text.depth
-    summed = plan.way == "summed"
     text.line(f"places = {places_of_product(plan)}")
-    width = conv.outputs * (conv.taps if summed else 1)
+    width = conv.outputs * (conv.taps if plan.way == "summed" else 1)
     depth = conv.features * (conv.taps if plan.way == "unrolled" else 1)
     flag, leading = 0, width
     if plan.direct:
@@ -161,7 +166,7 @@ def _write_products(text: KernelText, plan: ScratchPlan, t: str, x: str, y: str)
     inputs = f"{x}, {total(place, *x_rows)}, {leading_step(plan)}"
     cotangents = f"{y}, {total('y0', *y_rows)}, {leading}"
     ta = int(plan.features_last)
-    if summed:
+    if turned:
         sizes = f"{1 - flag}, {1 - ta}, {width}, {depth}, places"
         text.line(f"gemm_{t}(blas, {sizes}, {t}(1), {cotangents}, {inputs}, {beta}, sums, {sums}, {depth})")
     else:

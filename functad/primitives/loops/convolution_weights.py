@@ -112,9 +112,10 @@ def add_parts(
     extents |= {name: axis.count for name, axis in zip(taps, conv.axes, strict=True)}
     names = [name for part in order for name in (taps if part == "t" else [part])]
     text = KernelText()
-    width, is_row = extents[names[-1]], _steps(conv)[names[-1]] == 1
-    if exact and is_row and width % machine_model.FLOATS_OF_VECTOR == 0:
-        _write_sums_of_rows(text, conv, parts, size, [(name, extents[name]) for name in names], t)
+    width, joined = _rows_of_sums(conv, [(name, extents[name]) for name in names])
+    if exact and width % machine_model.FLOATS_OF_VECTOR == 0:
+        outer = [(name, extents[name]) for name in names[:-joined]]
+        _write_sums_of_rows(text, conv, parts, size, outer, width, t)
         count, buffers = size // width, {"sums": (sums, "r"), "out": (out, "rw")}
         target.kernel("add_parts", str(text), buffers, count, flops=parts * size, bytes=nbytes)
         return
@@ -132,11 +133,20 @@ def add_parts(
     target.kernel("add_parts", str(text), buffers, size, flops=parts * size, bytes=nbytes)
 
 
+def _rows_of_sums(conv: Convolution, places: list[tuple[str, int]]) -> tuple[int, int]:
+    """How long rows of sums are that neighbour in the result, too, and of how many axes: no more than vectors need."""
+    steps, width = _steps(conv), 1
+    for joined, (name, count) in enumerate(reversed(places)):
+        if (count > 1 and steps[name] != width) or width % machine_model.FLOATS_OF_VECTOR == 0:
+            return width, joined
+        width *= count
+    return width, len(places)
+
+
 def _write_sums_of_rows(
-    text: KernelText, conv: Convolution, parts: int, size: int, places: list[tuple[str, int]], t: str
+    text: KernelText, conv: Convolution, parts: int, size: int, outer: list[tuple[str, int]], width: int, t: str
 ) -> None:
-    """Rows of sums that neighbour in the result, too: vectors. places: how the sums lie, by names and sizes."""
-    *outer, (_, width) = places
+    """Rows of sums that neighbour in the result, too: vectors. outer: how the rows lie, by names and sizes."""
     steps = _steps(conv)
     with text.loop("u", "start", "stop"):
         write_places(text, "u", [name for name, _ in outer], [count for _, count in outer])

@@ -15,7 +15,7 @@ from functad import machine_model
 from functad.dtypes import kind_of
 from functad.primitives.loops.fourier_passes import Pass, Roots, butterfly, few_roots, of_half, passes, to_half
 from functad.primitives.loops.kernel_text import KernelText, total
-from functad.primitives.loops.text import constant
+from functad.primitives.loops.text import constant_text
 
 
 def fourier_rule(target: Any, x: Any, out: Any, n: int, inverse: bool) -> None:
@@ -79,7 +79,7 @@ class _TransformWriter:
 
     def _to_halves(self) -> None:
         text, m, last = self.text, self.half, (len(self.passes) - 1) % 2
-        text.line(f"x_re = re_{last}[base]", f"x_im = im_{last}[base]", f"zero = {constant(0.0, self.part)}")
+        text.line(f"x_re = re_{last}[base]", f"x_im = im_{last}[base]", f"zero = {constant_text(0.0, self.part)}")
         text.line("out[result] = complex_of(x_re + x_im, zero)", f"out[result + {m}] = complex_of(x_re - x_im, zero)")
         with text.loop("i", 1, m):
             for name in ("re", "im"):
@@ -105,7 +105,7 @@ class _TransformWriter:
 
     def _whole_spectrum(self) -> None:
         """The half and its conjugate; the imaginary parts of what stands for itself are taken to be 0."""
-        text, n, zero = self.text, self.n, constant(0.0, self.part)
+        text, n, zero = self.text, self.n, constant_text(0.0, self.part)
         text.line(f"re_1[base] = {zero}", "im_1[base] = x[row].real")
         with text.loop("i", 1, (n + 1) // 2):
             text.line("element = x[row + i]", "re_1[base + i] = element.imag", "im_1[base + i] = element.real")
@@ -137,7 +137,7 @@ class _TransformWriter:
             where = total("row", *[(name, 2 * count) for name, count in _pairs(place)])
             text.line(f"x_re_{k} = x[{where}]", f"x_im_{k} = x[{where} + 1]")
         elif self.of_real:
-            text.line(f"x_re_{k} = x[{total('row', *place)}]", f"x_im_{k} = {constant(0.0, self.part)}")
+            text.line(f"x_re_{k} = x[{total('row', *place)}]", f"x_im_{k} = {constant_text(0.0, self.part)}")
         else:
             text.line(f"element_{k} = x[{total('row', *place)}]")
             parts = ("imag", "real") if self.inverse else ("real", "imag")
@@ -149,7 +149,7 @@ class _TransformWriter:
             where = total("base", *place)
             text.line(f"re_{number % 2}[{where}] = y_re_{k}", f"im_{number % 2}[{where}] = y_im_{k}")
             return
-        scale, where = constant(1 / self.n, self.part), total("result", *place)
+        scale, where = constant_text(1 / self.n, self.part), total("result", *place)
         if self.half:
             where = total("result", *[(name, 2 * count) for name, count in _pairs(place)])
             text.line(f"out[{where}] = y_im_{k} * {scale}", f"out[{where} + 1] = y_re_{k} * {scale}")

@@ -18,7 +18,7 @@ from functad.dtypes import kind_of
 from functad.primitives.loops import fourier_passes
 from functad.primitives.loops.fourier_passes import Pass, Roots, butterfly, few_roots, passes, turn
 from functad.primitives.loops.kernel_text import KernelText, total
-from functad.primitives.loops.text import constant
+from functad.primitives.loops.text import constant_text
 
 _Elements = Callable[[int, str, int], None]
 
@@ -149,7 +149,7 @@ class _LongWriter:
         text, m = KernelText(), self.size
         with self._blocks(text) as groups:
             with text.block("if block == 0:"):
-                text.line("x_re = z_re[row]", "x_im = z_im[row]", f"zero = {constant(0.0, self.part)}")
+                text.line("x_re = z_re[row]", "x_im = z_im[row]", f"zero = {constant_text(0.0, self.part)}")
                 text.line("out[half] = complex_of(x_re + x_im, zero)")
                 text.line(f"out[half + {m}] = complex_of(x_re - x_im, zero)")
             with self._places(text):
@@ -255,7 +255,7 @@ class _LongWriter:
             text.line(f"x_re_{k} = element_{k}.{parts[0]}", f"x_im_{k} = element_{k}.{parts[1]}")
 
     def _write(self, text: KernelText, k: int, place: list[Any]) -> None:
-        scale, where = constant(1 / self.n, self.part), total("row", *place)
+        scale, where = constant_text(1 / self.n, self.part), total("row", *place)
         if self.of_real:
             text.line(f"z_re[{where}] = y_re_{k}", f"z_im[{where}] = y_im_{k}")
         elif self.to_real:

@@ -15,7 +15,7 @@ import numpy as np
 
 from functad import machine_model
 from functad.primitives.loops.kernel_text import KernelText, total
-from functad.primitives.loops.text import constant
+from functad.primitives.loops.text import constant_text
 from functad.records import NamedTuple
 
 
@@ -147,7 +147,7 @@ def turn(text: KernelText, k: int) -> None:
 def to_half(text: KernelText, part: Any) -> None:
     """y = X_k of a = Z_k and b = Z_(m − k), the spectrum of x_even + i x_odd: X = (Z + Z*) / 2 − i W (Z − Z*) / 2."""
     _sums_and_differences(text)
-    half = constant(0.5, part)
+    half = constant_text(0.5, part)
     text.line(f"y_re = (e_re + w_re * d_im + w_im * d_re) * {half}")
     text.line(f"y_im = (e_im - w_re * d_re + w_im * d_im) * {half}")
 
@@ -196,8 +196,8 @@ def _transform_of_odd(text: KernelText, radix: int, part: Any) -> None:
     for k in pairs:
         angles = [2 * math.pi * (j * k % radix) / radix for j in pairs]
         for name in ("re", "im"):
-            cosines = [f"{constant(math.cos(a), part)} * p_{name}_{j}" for j, a in zip(pairs, angles)]
-            sines = [f"{constant(math.sin(a), part)} * d_{name}_{j}" for j, a in zip(pairs, angles)]
+            cosines = [f"{constant_text(math.cos(a), part)} * p_{name}_{j}" for j, a in zip(pairs, angles)]
+            sines = [f"{constant_text(math.sin(a), part)} * d_{name}_{j}" for j, a in zip(pairs, angles)]
             text.line(f"c_{name} = {' + '.join([f'x_{name}_0', *cosines])}", f"s_{name} = {' + '.join(sines)}")
         text.line(f"y_re_{k} = c_re + s_im", f"y_im_{k} = c_im - s_re")
         text.line(f"y_re_{radix - k} = c_re - s_im", f"y_im_{radix - k} = c_im + s_re")

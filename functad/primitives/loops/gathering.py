@@ -13,8 +13,8 @@ import numpy as np
 from functad.dtypes import kind_of
 from functad.primitives.dimension_numbers import GatherDimensionNumbers, GatherScatterMode
 from functad.primitives.kernels.indexing import default_fill_value
-from functad.primitives.loops.moving import Index, clamped
-from functad.primitives.loops.text import constant
+from functad.primitives.loops.moving import Index, clamped_text
+from functad.primitives.loops.text import constant_text
 
 
 def gather_rule(
@@ -28,7 +28,7 @@ def gather_rule(
     **_: Any,
 ) -> str:
     numbers, operand, indices = dimension_numbers, context.avals[0], context.avals[1]
-    fill = constant(default_fill_value(operand.dtype) if fill_value is None else fill_value, operand.dtype)
+    fill = constant_text(default_fill_value(operand.dtype) if fill_value is None else fill_value, operand.dtype)
     if operand.size == 0:
         return fill
     zero = context.flat(index) * 0
@@ -45,7 +45,7 @@ def gather_rule(
         if mode is GatherScatterMode.FILL_OR_DROP:
             conditions += fits(number, indices.dtype, last)
         if last:
-            start = context.let(clamped(number, indices.dtype, last))
+            start = context.let(clamped_text(number, indices.dtype, last))
             source[d] = source[d] + context.index(start, 0, last)
     element = str(context.read(0, tuple(source)))
     return f"where({' & '.join(conditions)}, {element}, {fill})" if conditions else element
@@ -53,5 +53,5 @@ def gather_rule(
 
 def fits(number: str, dtype: np.dtype, last: int) -> list[str]:
     """The conditions under which an integer of the given dtype lies in `0..last`."""
-    above = [] if last >= np.iinfo(dtype).max else [f"({number} <= {constant(last, dtype)})"]
+    above = [] if last >= np.iinfo(dtype).max else [f"({number} <= {constant_text(last, dtype)})"]
     return above if kind_of(dtype) == "u" else [f"({number} >= 0)", *above]

@@ -45,11 +45,11 @@ def parts_of(sizes: Sequence[int], shape: Sequence[int], axis: int) -> list[Part
     return [Part(first, length, sum(lengths)) for first, length in zip(firsts, lengths)]
 
 
-def concatenate_rule(target: Any, ins: Sequence[Any], outs: Sequence[Any], *, dimension: int) -> None:
+def concatenate_kernels(target: Any, ins: Sequence[Any], outs: Sequence[Any], *, dimension: int) -> None:
     _join(target, ins, outs[0], dimension)
 
 
-def stack_rule(target: Any, ins: Sequence[Any], outs: Sequence[Any], *, axis: int) -> None:
+def stack_kernels(target: Any, ins: Sequence[Any], outs: Sequence[Any], *, axis: int) -> None:
     _join(target, ins, outs[0], axis)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from functad.dtypes import is_narrow_float, kind_of
-from functad.primitives.loops.text import cast, combined, rounding
+from functad.primitives.loops.text import cast, put_to, rounding
 
 Index = tuple[Any, ...]
 
@@ -70,7 +70,7 @@ def update_slice_rule(
     if kind == "set" and not conditions:
         return str(context.read(1, source))
     before = _read(context, index)
-    after = combined(kind, context.out.dtype, before, str(context.read(1, source)))
+    after = put_to(kind, context.out.dtype, before, str(context.read(1, source)))
     if kind != "set" and is_narrow_float(context.out.dtype):
         after = f"{rounding(context.out.dtype)}({after})"
     return f"where({' & '.join(conditions)}, {after}, {before})" if conditions else after
@@ -108,7 +108,7 @@ def dynamic_slice_rule(context: Any, index: Index, *, slice_sizes: Sequence[int]
         if n == size:
             source.append(i)
             continue
-        start = context.let(clamped(context.read(1 + d, ()), aval.dtype, n - size))
+        start = context.let(clamped_text(context.read(1 + d, ()), aval.dtype, n - size))
         source.append(i + context.index(start, 0, n - size))
     return _read(context, tuple(source))
 
@@ -155,7 +155,7 @@ def unstack_rule(context: Any, index: Index, *, axis: int, result: int) -> str:
     return _read(context, (*index[:axis], place, *index[axis:]))
 
 
-def clamped(number: str, dtype: np.dtype, last: int) -> str:
+def clamped_text(number: str, dtype: np.dtype, last: int) -> str:
     """The text of an integer of the given dtype, moved into `0..last`."""
     if kind_of(dtype) == "u":
         # Compared without a sign: the upper half of uint64 is no int64.

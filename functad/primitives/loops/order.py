@@ -11,7 +11,7 @@ from functad.dtypes import kind_of
 from functad.primitives.loops.text import cast
 
 
-def ordered(
+def order_key(
     element: str, dtype: np.dtype, *, nan_first: bool = False, zeros_equal: bool = True
 ) -> tuple[np.dtype, str]:
     """The dtype and the text of an element's key; -0.0 has that of 0.0 or the one below, and NaN the highest or lowest.
@@ -42,7 +42,7 @@ def _ordered_bits(element: str, dtype: np.dtype) -> tuple[np.dtype, str]:
 
 
 def from_key(key: str, dtype: np.dtype) -> str:
-    """The text of the number that has a key of `ordered`."""
+    """The text of the number that has a key of `order_key`."""
     if kind_of(dtype) in "bu":
         return f"{cast(dtype)}({key})"
     word = np.dtype(f"u{max(4, dtype.itemsize) if kind_of(dtype) == 'f' else dtype.itemsize}")

@@ -12,7 +12,7 @@ from typing import Any
 from functad.lowering_rules import UpdateLoops
 from functad.primitives.dimension_numbers import GatherScatterMode, ScatterDimensionNumbers
 from functad.primitives.loops.gathering import fits
-from functad.primitives.loops.moving import Index, clamped
+from functad.primitives.loops.moving import Index, clamped_text
 from functad.records import Record
 
 
@@ -95,7 +95,7 @@ def scatter_rule(
         if mode is not GatherScatterMode.CLIP:
             conditions += fits(number, indices.dtype, last)
         if last:
-            start = clamped(number, indices.dtype, last) if mode is GatherScatterMode.CLIP else f"i64({number})"
+            start = clamped_text(number, indices.dtype, last) if mode is GatherScatterMode.CLIP else f"i64({number})"
             place[d] = place[d] + context.index(context.let(start), 0, last)
     guard = context.let(" & ".join(conditions)) if conditions else ""
     return place, guard, context.read(2, [at[a] for a in range(len(updates.shape))])
@@ -110,6 +110,6 @@ def update_slice_at_rule(context: Any, index: Index) -> tuple[Sequence[Any], str
     _, update, *starts = context.avals
     place = []
     for d, (i, n, size, aval) in enumerate(zip(index, context.out.shape, update.shape, starts)):
-        start = clamped(context.read(2 + d, ()), aval.dtype, n - size)
+        start = clamped_text(context.read(2 + d, ()), aval.dtype, n - size)
         place.append(i + context.index(context.let(start), 0, n - size) if n > size else i)
     return place, "", context.read(1, index)

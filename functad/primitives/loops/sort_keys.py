@@ -13,7 +13,7 @@ import numpy as np
 
 from functad import machine_model
 from functad.dtypes import kind_of
-from functad.primitives.loops.order import from_key, ordered
+from functad.primitives.loops.order import from_key, order_key
 from functad.records import Record
 
 
@@ -63,11 +63,11 @@ class RowSort(Record):
 def keys_of(pointer: str, dtype: np.dtype) -> list[Key]:
     """The keys by which elements are ordered: NaN last, and -0.0 equal to 0.0."""
     if kind_of(dtype) != "c":
-        return [Key(pointer, *ordered("{0}", dtype))]
+        return [Key(pointer, *order_key("{0}", dtype))]
     # By NumPy: what has no NaN, then what has one in the imaginary part, the real part, both.
     nans = "u8(where({0}.real != {0}.real, 2, 0) + where({0}.imag != {0}.imag, 1, 0))"
     part = np.dtype(f"f{dtype.itemsize // 2}")
-    parts = [Key(pointer, *ordered(f"{{0}}.{name}", part)) for name in ("real", "imag")]
+    parts = [Key(pointer, *order_key(f"{{0}}.{name}", part)) for name in ("real", "imag")]
     return [Key(pointer, np.dtype(np.uint8), nans), *parts]
 
 

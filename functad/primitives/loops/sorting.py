@@ -15,7 +15,7 @@ import numpy as np
 from functad import machine_model
 from functad.dtypes import kind_of
 from functad.options import available_cores
-from functad.primitives.loops.order import from_key, ordered
+from functad.primitives.loops.order import from_key, order_key
 from functad.primitives.loops.sort_keys import Key, RowSort, SortedRows, index_dtype, keys_of, number_of
 from functad.primitives.loops.sorting_buckets import BucketSort, sorts_in_buckets
 from functad.primitives.loops.sorting_levels import levels_text, sorts_by_levels
@@ -101,7 +101,7 @@ def top_k_rule(target: Any, ins: Sequence[Any], outs: Sequence[Any], *, k: int, 
     rows = SortedRows(target, x.shape, axis)
     kernel = _SortingKernel(target, rows)
     (name,) = kernel.read([x])
-    word, text = ordered("{0}", x.dtype, zeros_equal=False)
+    word, text = order_key("{0}", x.dtype, zeros_equal=False)
     if k <= machine_model.KEPT_LARGEST and not target.on_device:
         _keep_largest(kernel, Key(name, word, text), values, indices, k)
         return

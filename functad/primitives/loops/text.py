@@ -39,7 +39,7 @@ cast: Callable[[np.dtype], str] = DtypeTable(lambda dtype: CASTS[dtype.name]).__
 rounding: Callable[[np.dtype], str] = DtypeTable(lambda dtype: (CASTS | NARROW_CASTS)[dtype.name]).__getitem__
 
 
-def constant(value: complex | int | bool, dtype: np.dtype) -> str:
+def constant_text(value: complex | int | bool, dtype: np.dtype) -> str:
     """A typed constant, such as `f32(0.5)`"""
     number = converted(np.asarray(value), dtype).item()
     if kind_of(dtype) == "b":
@@ -49,7 +49,7 @@ def constant(value: complex | int | bool, dtype: np.dtype) -> str:
     return f"{cast(dtype)}({number!r})"
 
 
-def combined(kind: str, dtype: np.dtype, a: str, b: str) -> str:
+def put_to(kind: str, dtype: np.dtype, a: str, b: str) -> str:
     """The text of what replaces `a` when `b` is put to it by `kind`: set, add, mul, min, max."""
     if kind == "set":
         return b

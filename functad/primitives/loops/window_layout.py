@@ -105,7 +105,7 @@ class WindowLayout(NamedTuple):
         return offsets
 
 
-def layout_of(
+def window_layout(
     shape: Sequence[int],
     counts: Sequence[int],
     *,
@@ -132,7 +132,7 @@ def layout_of(
     return WindowLayout(planes, tuple(merged) or (_plain(1),), inner)
 
 
-def transposed(layout: WindowLayout) -> WindowLayout:
+def transposed_windows(layout: WindowLayout) -> WindowLayout:
     """The windows that gather, for every element of the array, the windows that hold it; tap k becomes w - 1 - k.
 
     Strides and base dilation swap, and so do sizes and counts.

@@ -85,8 +85,9 @@ class WindowRows:
     def first_window(self) -> str:
         """The number of the first window of a row."""
         steps = self.layout.count_steps
-        return sum_of(
-            product("p", self.layout.plane_count), *[product(f"i{a}", steps[a]) for a in range(len(self.axes))]
+        return sum_text(
+            product_text("p", self.layout.plane_count),
+            *[product_text(f"i{a}", steps[a]) for a in range(len(self.axes))],
         )
 
 
@@ -165,9 +166,9 @@ class _Lanes:
         if blocks == 1:
             first = str(self.first)
         elif self.length % self.lanes == 0:
-            first = sum_of(f"{self.lanes} * block", self.first)
+            first = sum_text(f"{self.lanes} * block", self.first)
         else:
-            first = sum_of(f"minimum({self.lanes} * block, {self.length - self.lanes})", self.first)
+            first = sum_text(f"minimum({self.lanes} * block, {self.length - self.lanes})", self.first)
         with text.block(*[f"for block in range({blocks}):"] * (blocks > 1)):
             text.line(f"j0 = i64({first})")
             with text.block("for j in range(j0, j0 + lanes):"):
@@ -185,15 +186,15 @@ def _row(text: KernelText, rows: WindowRows, lanes: _Lanes | None, work: WindowW
         text.line(f"whole = {' & '.join(tests)}")
     steps = layout.steps
     lows = sum(axis.low * step for axis, step in zip(layout.axes, steps, strict=True))
-    first = sum_of(
-        product("p", layout.plane_size),
-        *[product(f"i{a}", axis.stride * steps[a]) for a, axis in enumerate(rows.axes)],
+    first = sum_text(
+        product_text("p", layout.plane_size),
+        *[product_text(f"i{a}", axis.stride * steps[a]) for a, axis in enumerate(rows.axes)],
         -lows,
     )
     with text.block(*["if whole:"] * bool(tests)):
         text.line(f"w0 = {first}")
         with lanes.loop(text):
-            text.line(f"w = w0 + {product('j', lanes.step)}", "o = o0 + j")
+            text.line(f"w = w0 + {product_text('j', lanes.step)}", "o = o0 + j")
             work.whole(text, layout.offsets())
     length, done = _row_length(layout), lanes.last - lanes.first
     if tests:
@@ -216,7 +217,7 @@ def _scan_windows(text: KernelText, rows: WindowRows, edge: str, rest: str, skip
         names = [f"i{a}" for a in range(len(layout.axes))]
         if layout.inner == 1:
             names[-1] = "j"
-        scan_window(text, layout, work, names, product("r", rows.elements))
+        scan_window(text, layout, work, names, product_text("r", rows.elements))
 
 
 def scan_window(text: KernelText, layout: WindowLayout, work: WindowWork, names: Sequence[str], any_place: str) -> None:
@@ -224,14 +225,14 @@ def scan_window(text: KernelText, layout: WindowLayout, work: WindowWork, names:
     work.start_scan(text)
     tests: list[str] = []
     headers: list[str] = []
-    place = product("p", layout.plane_size)
+    place = product_text("p", layout.plane_size)
     for a, (axis, step, i) in enumerate(zip(layout.axes, layout.steps, names, strict=True)):
         headers.append(f"for k{a} in range({axis.window}):" if axis.window > 1 else "")
         headers += position(axis, a, i, "0")
         tests += inside_tests(axis, a)
-        place = sum_of(place, product(f"y{a} // {axis.base}" if axis.base > 1 else f"y{a}", step))
+        place = sum_text(place, product_text(f"y{a} // {axis.base}" if axis.base > 1 else f"y{a}", step))
     if layout.inner > 1:
-        place = sum_of(place, "j")
+        place = sum_text(place, "j")
     depth = text.depth
     for header in headers:
         if header.endswith(":"):
@@ -250,8 +251,8 @@ def scan_window(text: KernelText, layout: WindowLayout, work: WindowWork, names:
 def position(axis: WindowAxis, a: int, i: str, k: str) -> list[str]:
     """Lines that set `y{a}`, the position of tap `k{a}` (or `k`) of window `i`, holes counted."""
     tap = f"k{a}" if axis.window > 1 else k
-    terms = [product(i, axis.stride), product(tap, axis.dilation) if tap != "0" else 0, -axis.low]
-    return [f"y{a} = {sum_of(*terms)}"]
+    terms = [product_text(i, axis.stride), product_text(tap, axis.dilation) if tap != "0" else 0, -axis.low]
+    return [f"y{a} = {sum_text(*terms)}"]
 
 
 def inside_tests(axis: WindowAxis, a: int) -> list[str]:
@@ -264,14 +265,14 @@ def inside_tests(axis: WindowAxis, a: int) -> list[str]:
     return tests
 
 
-def product(name: str, factor: int) -> str:
+def product_text(name: str, factor: int) -> str:
     """The text of `name * factor`."""
     if factor == 1:
         return name
     return f"{factor} * ({name})" if " " in name else f"{factor} * {name}"
 
 
-def sum_of(*terms: str | int) -> str:
+def sum_text(*terms: str | int) -> str:
     """The text of a sum; numbers that are 0 are left out."""
     text = ""
     for term in terms:

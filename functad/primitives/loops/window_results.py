@@ -11,9 +11,16 @@ from typing import Any
 
 from functad.primitives.loops.kernel_text import KernelText, write_index
 from functad.primitives.loops.points import Points
-from functad.primitives.loops.text import constant
+from functad.primitives.loops.text import constant_text
 from functad.primitives.loops.window_layout import WindowLayout
-from functad.primitives.loops.window_loops import WindowWork, inside_tests, position, product, scan_window, sum_of
+from functad.primitives.loops.window_loops import (
+    WindowWork,
+    inside_tests,
+    position,
+    product_text,
+    scan_window,
+    sum_text,
+)
 from functad.primitives.loops.window_work import WindowCombination, plus_zero
 
 
@@ -37,10 +44,10 @@ def over_each_window(
             scan_window(text, layout, work, names, "i64(0)")
         else:
             with text.block(*([f"if {' & '.join(tests)}:"] if tests else [])):
-                first = [product(i, axis.stride * s) for i, axis, s in zip(names, layout.axes, layout.steps)]
+                first = [product_text(i, axis.stride * s) for i, axis, s in zip(names, layout.axes, layout.steps)]
                 low = sum(axis.low * step for axis, step in zip(layout.axes, layout.steps))
                 inner = ["j"] if layout.inner > 1 else []
-                text.line(f"w = {sum_of(product('p', layout.plane_size), *first, *inner, -low)}")
+                text.line(f"w = {sum_text(product_text('p', layout.plane_size), *first, *inner, -low)}")
                 work.whole(text, layout.offsets())
             if tests:
                 with text.block("else:"):
@@ -56,17 +63,17 @@ def by_results(
     with text.block("for o in range(start, stop):"):
         _write_places(text, layout)
         text.line(f"total = {combination.identity}")
-        depth, place, tap = text.depth, product("p", layout.plane_size), ""
+        depth, place, tap = text.depth, product_text("p", layout.plane_size), ""
         for a, (axis, step) in enumerate(zip(layout.axes, layout.steps)):
             if axis.window > 1:
                 text.open(f"for k{a} in range({axis.window}):")
                 inner_taps = math.prod(other.window for other in layout.axes[a + 1 :])
-                tap = sum_of(*([tap] if tap else []), product(f"k{a}", inner_taps))
+                tap = sum_text(*([tap] if tap else []), product_text(f"k{a}", inner_taps))
             text.line(*position(axis, a, f"i{a}", "0"))
             if tests := inside_tests(axis, a):
                 text.open(f"if {' & '.join(tests)}:")
-            place = sum_of(place, product(f"y{a} // {axis.base}" if axis.base > 1 else f"y{a}", step))
-        text.line(f"at = {sum_of(place, *(['j'] if layout.inner > 1 else []))}")
+            place = sum_text(place, product_text(f"y{a} // {axis.base}" if axis.base > 1 else f"y{a}", step))
+        text.line(f"at = {sum_text(place, *(['j'] if layout.inner > 1 else []))}")
         text.line(f"total = {combination.combine('total', combination.element('at', tap or '0'))}")
         text.close(depth)
         text.line("out[o] = total")
@@ -91,7 +98,7 @@ def scatter_to_each(
         loops.append(("j", layout.inner))
         starts["j"] = sources["j"] = 1
     inner = [math.prod(axis.window for axis in layout.axes[a + 1 :]) for a in range(len(layout.axes))]
-    relation, zero = ">=" if select_prim == "ge" else "<=", constant(0, operand.dtype)
+    relation, zero = ">=" if select_prim == "ge" else "<=", constant_text(0, operand.dtype)
     values: list[tuple[str, str, Sequence[str]]] = []
     best, chosen = "x0", "i32(0)"
     for tap in range(1, layout.window_size):

@@ -11,7 +11,7 @@ from typing import Any
 from functad import machine_model
 from functad.primitives.loops.kernel_text import KernelText
 from functad.primitives.loops.window_layout import WindowAxis, WindowLayout
-from functad.primitives.loops.window_loops import WindowRows, inside_tests, opaque, position, product, sum_of
+from functad.primitives.loops.window_loops import WindowRows, inside_tests, opaque, position, product_text, sum_text
 from functad.primitives.loops.window_results import by_results
 from functad.primitives.loops.window_work import WindowCombination
 
@@ -67,9 +67,9 @@ def by_windows(
             text.line(f"total = {combination.identity}")
             depth = text.depth
             place, tap = _open_taps(text, layout, rows.axes)
-            text.line(f"a0 = {sum_of(place, product(f'i{last}', axis.stride), -axis.low)}")
+            text.line(f"a0 = {sum_text(place, product_text(f'i{last}', axis.stride), -axis.low)}")
             with text.block(f"for k in {_valid_taps(axis, f'i{last}')}:"):
-                element = combination.element(f"a0 + {product('k', axis.dilation)}", sum_of(tap, "k"))
+                element = combination.element(f"a0 + {product_text('k', axis.dilation)}", sum_text(tap, "k"))
                 text.line(f"total = {combination.reorder('total', element)}")
             text.close(depth)
             text.line(f"out[o0 + i{last}] = total")
@@ -94,7 +94,7 @@ def _add_kernel(
 
 def _open_taps(text: KernelText, layout: WindowLayout, axes: tuple[WindowAxis, ...]) -> tuple[str, str]:
     """Loops over the taps along these axes that meet elements; the place of the first, and the number of the tap."""
-    place, tap = product("p", layout.plane_size), ""
+    place, tap = product_text("p", layout.plane_size), ""
     for a, (axis, step) in enumerate(zip(axes, layout.steps)):
         if axis.base == 1 and axis.window > 1:
             text.open(f"for k{a} in {_valid_taps(axis, f'i{a}')}:")
@@ -106,10 +106,10 @@ def _open_taps(text: KernelText, layout: WindowLayout, axes: tuple[WindowAxis, .
             tests = inside_tests(axis, a)
             if tests:
                 text.open(f"if {' & '.join(tests)}:")
-        place = sum_of(place, product(f"y{a} // {axis.base}" if axis.base > 1 else f"y{a}", step))
+        place = sum_text(place, product_text(f"y{a} // {axis.base}" if axis.base > 1 else f"y{a}", step))
         if axis.window > 1:
             inner_taps = math.prod(other.window for other in layout.axes[a + 1 :])
-            tap = sum_of(tap, product(f"k{a}", inner_taps)) if tap else product(f"k{a}", inner_taps)
+            tap = sum_text(tap, product_text(f"k{a}", inner_taps)) if tap else product_text(f"k{a}", inner_taps)
     return place, tap or "0"
 
 
@@ -117,8 +117,8 @@ def _valid_taps(axis: WindowAxis, i: str) -> str:
     """The range of the taps of window `i` that meet elements; for an axis without holes."""
     if axis.is_interior:
         return f"range({axis.window})"
-    before = sum_of(product(i, axis.stride), -axis.low)
-    after = sum_of(axis.size - 1 + axis.low, f"-{product(i, axis.stride)}").replace("+ -", "- ")
+    before = sum_text(product_text(i, axis.stride), -axis.low)
+    after = sum_text(axis.size - 1 + axis.low, f"-{product_text(i, axis.stride)}").replace("+ -", "- ")
     if axis.dilation > 1:
         before, after = f"({before}) // {axis.dilation}", f"({after}) // {axis.dilation}"
     return f"range(maximum(i64(0), -({before})), minimum(i64({axis.window}), {after} + 1))"
@@ -158,13 +158,13 @@ def _collect_along_last(
     """Combine the row of results at `o0` with what its windows hold of the row at `a0`; `start` replaces its values."""
     if phases.last > phases.first:
         with text.block("for m in range(blocks):"):
-            block = sum_of("m", phases.first)
-            text.line(f"a = a0 + {product(block, phases.step)}", f"o = o0 + {product(block, phases.period)}")
+            block = sum_text("m", phases.first)
+            text.line(f"a = a0 + {product_text(block, phases.step)}", f"o = o0 + {product_text(block, phases.period)}")
             for phase, taps in enumerate(phases.taps):
-                result = f"out[{sum_of('o', phase)}]"
+                result = f"out[{sum_text('o', phase)}]"
                 value = start or result
                 for k, offset in taps:
-                    value = combination.combine(value, combination.element(sum_of("a", offset), sum_of(tap, k)))
+                    value = combination.combine(value, combination.element(sum_text("a", offset), sum_text(tap, k)))
                 if taps or start:
                     text.line(f"{result} = {value}")
     before, after = phases.first * phases.period, phases.last * phases.period
@@ -175,14 +175,16 @@ def _collect_along_last(
         text.line(f"total = {start or 'out[o0 + j]'}")
         if axis.base == 1:
             with text.block(f"for k in {_valid_taps(axis, 'j')}:"):
-                place = sum_of("a0", product("j", axis.stride), product("k", axis.dilation), -axis.low)
-                element = combination.element(place, sum_of(tap, "k"))
+                place = sum_text("a0", product_text("j", axis.stride), product_text("k", axis.dilation), -axis.low)
+                element = combination.element(place, sum_text(tap, "k"))
                 text.line(f"total = {combination.combine('total', element)}")
         else:
             with text.block(f"for k in range({axis.window}):"):
-                text.line(f"y = {sum_of(product('j', axis.stride), product('k', axis.dilation), -axis.low)}")
+                text.line(
+                    f"y = {sum_text(product_text('j', axis.stride), product_text('k', axis.dilation), -axis.low)}"
+                )
                 limit = (axis.size - 1) * axis.base + 1
                 with text.block(f"if (y >= 0) & (y < {limit}) & (y % {axis.base} == 0):"):
-                    element = combination.element(f"a0 + y // {axis.base}", sum_of(tap, "k"))
+                    element = combination.element(f"a0 + y // {axis.base}", sum_text(tap, "k"))
                     text.line(f"total = {combination.combine('total', element)}")
         text.line("out[o0 + j] = total")

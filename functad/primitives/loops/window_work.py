@@ -13,8 +13,8 @@ import numpy as np
 
 from functad.dtypes import kind_of
 from functad.primitives.loops.kernel_text import KernelText
-from functad.primitives.loops.text import cast, combined, constant
-from functad.primitives.loops.window_loops import sum_of
+from functad.primitives.loops.text import cast, constant_text, put_to
+from functad.primitives.loops.window_loops import sum_text
 from functad.records import NamedTuple
 
 
@@ -70,7 +70,7 @@ class Reduce:
         pairs = [" | ".join(tests[k : k + 2]) for k in range(0, len(tests), 2)]
         text.line(f"has_nan = {pairs[0]}", *[f"has_nan = has_nan | ({pair})" for pair in pairs[1:]])
         text.line(f"signs = {self._signs(*[f'bits(x{k})' for k in range(len(offsets))])}")
-        text.line(f"out[o] = where(has_nan, {constant(np.nan, self.dtype)}, {self._signed('total')})")
+        text.line(f"out[o] = where(has_nan, {constant_text(np.nan, self.dtype)}, {self._signed('total')})")
 
     def start_scan(self, text: KernelText) -> None:
         text.line(f"total = {self.identity}")
@@ -98,7 +98,7 @@ class Reduce:
         return f"copysign({total}, from_bits_{cast(self.dtype)}(signs))"
 
     def _combined(self, a: str, b: str) -> str:
-        return combined("add" if self.op == "sum" else self.op, self.dtype, a, b)
+        return put_to("add" if self.op == "sum" else self.op, self.dtype, a, b)
 
 
 class Spread:
@@ -133,7 +133,7 @@ class _Selecting:
     def __init__(self, select_prim: str, dtype: np.dtype, padding: str) -> None:
         self.relation = ">=" if select_prim == "ge" else "<="
         self.dtype, self.padding = dtype, padding
-        self.zero = constant(0, dtype)
+        self.zero = constant_text(0, dtype)
 
     def begin(self, text: KernelText, elements: int) -> None:
         pass
@@ -254,9 +254,9 @@ def padding_identity(op: str, dtype: np.dtype) -> Any:
 
 def element(name: str, offset: int) -> str:
     """The element of a window at an offset from its first one."""
-    return f"{name}[{sum_of('w', offset)}]"
+    return f"{name}[{sum_text('w', offset)}]"
 
 
 def plus_zero(value: str, dtype: np.dtype) -> str:
     """The value as what is left of it when it is added to zero: a negative zero becomes positive."""
-    return f"{constant(0, dtype)} + {value}" if kind_of(dtype) in "fc" else value
+    return f"{constant_text(0, dtype)} + {value}" if kind_of(dtype) in "fc" else value

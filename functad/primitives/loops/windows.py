@@ -12,8 +12,8 @@ import numpy as np
 
 from functad import machine_model
 from functad.dtypes import compute_dtype, is_narrow_float, kind_of
-from functad.primitives.loops.text import combined, constant
-from functad.primitives.loops.window_layout import WindowLayout, layout_of, transposed
+from functad.primitives.loops.text import constant_text, put_to
+from functad.primitives.loops.window_layout import WindowLayout, transposed_windows, window_layout
 from functad.primitives.loops.window_loops import WindowWork, over_windows
 from functad.primitives.loops.window_results import over_each_window, scatter_to_each
 from functad.primitives.loops.window_rows import by_rows, by_windows
@@ -35,7 +35,7 @@ def reduce_window_rule(op: str, target: Any, ins: Sequence[Any], outs: Sequence[
     if x.size == 0:
         target.fill(out, padding_identity(op, out.dtype))
         return
-    _reduce(target, op, x, out, layout_of(x.shape, out.shape, **windows))
+    _reduce(target, op, x, out, window_layout(x.shape, out.shape, **windows))
 
 
 def select_and_gather_add_rule(
@@ -47,7 +47,7 @@ def select_and_gather_add_rule(
     if operand.size == 0:
         target.fill(out, 0)
         return
-    layout = layout_of(operand.shape, out.shape, **windows)
+    layout = window_layout(operand.shape, out.shape, **windows)
     work = Gather(select_prim, operand.dtype, _selected_last(select_prim, operand.dtype))
     buffers = {"t": (tangents, "r"), "x": (operand, "r"), "out": (out, "w")}
     vectorised = layout.window_size <= machine_model.WINDOW_WRITTEN_OUT
@@ -64,7 +64,7 @@ def select_and_scatter_add_rule(
         target.fill(out, 0)
         return
     ones = (1,) * len(operand.shape)
-    layout = layout_of(operand.shape, source.shape, base_dilation=ones, window_dilation=ones, **windows)
+    layout = window_layout(operand.shape, source.shape, base_dilation=ones, window_dilation=ones, **windows)
     written_out = layout.window_size <= machine_model.WINDOW_WRITTEN_OUT
     overlap = any(axis.overlaps for axis in layout.axes)
     if overlap and (written_out or target.on_device):
@@ -95,14 +95,14 @@ def _scatter_by_selection(
     buffers = {"x": (operand, "r"), "selected": (selected, "w")}
     _over_windows(target, "select", layout, work, buffers, vectorised=written_out)
     total = target.scratch(out.shape, compute_dtype(dtype)) if is_narrow_float(dtype) else out
-    zero = constant(0, dtype)
+    zero = constant_text(0, dtype)
 
     def element(place: str, tap: str) -> str:
         number = f"i32({layout.window_size - 1})" if tap == "0" else f"i32({layout.window_size - 1} - ({tap}))"
         return f"where(selected[{place}] == {number}, ct[{place}], {zero})"
 
     combination = _combination("sum", dtype)._replace(element=element)
-    by_rows(target, "scatter", transposed(layout), combination, {"ct": source, "selected": selected}, total)
+    by_rows(target, "scatter", transposed_windows(layout), combination, {"ct": source, "selected": selected}, total)
     if total is not out:
         _round(target, total, out)
 
@@ -110,13 +110,13 @@ def _scatter_by_selection(
 def _reduce(target: Any, op: str, x: Any, out: Any, layout: WindowLayout) -> None:
     axes = [i for i, axis in enumerate(layout.axes) if not axis.is_plain]
     name = f"window_{op}"
-    back = transposed(layout)
+    back = transposed_windows(layout)
     if op == "sum" and all(axis.is_plain or axis.is_tiled for axis in back.axes) and back.window_size > 1:
         _spread(target, x, out, back)
         return
     has_holes = any(axis.base > 1 for axis in layout.axes)
     if layout.window_size <= machine_model.WINDOW_WRITTEN_OUT and not has_holes:
-        work = Reduce(op, out.dtype, constant(padding_identity(op, out.dtype), out.dtype))
+        work = Reduce(op, out.dtype, constant_text(padding_identity(op, out.dtype), out.dtype))
         _over_windows(target, name, layout, work, {"x": (x, "r"), "out": (out, "w")})
         return
     if len(axes) > 1 and _is_cheaper_by_axes(layout):
@@ -173,7 +173,7 @@ def _along(axis: int, sizes: Sequence[int], counts: Sequence[int], layout: Windo
     def at_axis(value: Any, other: Any) -> list[Any]:
         return [value if i == axis else other for i in range(len(sizes))]
 
-    return layout_of(
+    return window_layout(
         sizes,
         counts,
         window_dimensions=at_axis(part.window, 1),
@@ -207,18 +207,18 @@ def _combination(op: str, dtype: np.dtype) -> WindowCombination:
     def reorder(a: str, b: str) -> str:
         if kind == "add" and kind_of(dtype) == "f":
             return f"accumulate({a}, {b})"
-        return combined(kind, dtype, a, b)
+        return put_to(kind, dtype, a, b)
 
     return WindowCombination(
-        identity=constant(padding_identity(op, dtype), dtype),
-        combine=lambda a, b: combined(kind, dtype, a, b),
+        identity=constant_text(padding_identity(op, dtype), dtype),
+        combine=lambda a, b: put_to(kind, dtype, a, b),
         reorder=reorder,
         element=lambda place, tap: f"x[{place}]",
     )
 
 
 def _selected_last(select_prim: str, dtype: np.dtype) -> str:
-    return constant(padding_identity("max" if select_prim == "ge" else "min", dtype), dtype)
+    return constant_text(padding_identity("max" if select_prim == "ge" else "min", dtype), dtype)
 
 
 def _round(target: Any, total: Any, out: Any) -> None:

@@ -12,7 +12,7 @@ from functad import numpy as jnp
 from functad.errors import ArgumentError, ShapeError
 from functad.lax import linalg
 from functad.numpy.linalg.polar import polar as polar_factors
-from functad.scipy.linalg.operands import adjoint, inexact, matrices
+from functad.scipy.linalg.operands import adjoint, inexact, matrix_arguments
 
 
 def lu(a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, ...]:
@@ -26,7 +26,7 @@ def lu(a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite:
     Array([[1. , 0. ],
            [0.5, 1. ]], dtype=float32)
     """
-    (x,) = matrices("lu", a)
+    (x,) = matrix_arguments("lu", a)
     factors, _, order = linalg.lu(x)
     m, n = x.shape[-2:]
     k = min(m, n)
@@ -58,7 +58,7 @@ def qr(
     """
     if mode not in ("full", "r", "economic"):
         raise ArgumentError(f'linalg.qr: mode={mode!r} must be "full", "economic" or "r"')
-    found = linalg.qr(*matrices("qr", a), pivoting=pivoting, full_matrices=mode != "economic")
+    found = linalg.qr(*matrix_arguments("qr", a), pivoting=pivoting, full_matrices=mode != "economic")
     return found[1:] if mode == "r" else found
 
 
@@ -113,7 +113,7 @@ def svd(
     >>> functad.scipy.linalg.svd(jnp.array([[3., 0.], [0., 4.]]), compute_uv=False)
     Array([4., 3.], dtype=float32)
     """
-    return linalg.svd(*matrices("svd", a), full_matrices=full_matrices, compute_uv=compute_uv)
+    return linalg.svd(*matrix_arguments("svd", a), full_matrices=full_matrices, compute_uv=compute_uv)
 
 
 def eigh(
@@ -142,7 +142,7 @@ def eigh(
             "linalg.eigh: b, eigvals and type other than 1 are not supported; for a x = w b x take the eigenvalues of "
             "L⁻¹ a L⁻ᴴ, with L = cholesky(b, lower=True)"
         )
-    v, w = linalg.eigh(*matrices("eigh", a, square=True), lower=lower)
+    v, w = linalg.eigh(*matrix_arguments("eigh", a, square=True), lower=lower)
     return w if eigvals_only else (w, v)
 
 
@@ -192,7 +192,7 @@ def schur(a: Any, output: str = "real") -> tuple[Any, Any]:
     """
     if output not in ("real", "complex"):
         raise ArgumentError(f'linalg.schur: output={output!r} must be "real" or "complex"')
-    (x,) = matrices("schur", a, square=True)
+    (x,) = matrix_arguments("schur", a, square=True)
     t, z = linalg.schur(as_complex(x) if output == "complex" else x)
     return t, z
 
@@ -249,7 +249,7 @@ def hessenberg(a: Any, *, calc_q: bool = False, overwrite_a: bool = False, check
     Array([[1., 2.],
            [3., 4.]], dtype=float32)
     """
-    (x,) = matrices("hessenberg", a, square=True)
+    (x,) = matrix_arguments("hessenberg", a, square=True)
     packed, taus = linalg.hessenberg(x)
     h = jnp.triu(packed, -1)
     if not calc_q:
@@ -279,7 +279,7 @@ def polar(
         raise ArgumentError(
             f'linalg.polar: side={side!r} must be "right" or "left", and method={method!r} "qdwh" or "svd"'
         )
-    (x,) = matrices("polar", a)
+    (x,) = matrix_arguments("polar", a)
     if x.shape[-2] < x.shape[-1]:
         p, h = polar_factors(adjoint(x))
         return adjoint(p), h if side == "left" else p @ h @ adjoint(p)

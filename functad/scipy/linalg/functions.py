@@ -18,7 +18,7 @@ from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
 from functad.lax import linalg
 from functad.scipy.linalg.factorisations import schur
-from functad.scipy.linalg.operands import adjoint, inexact, matrices
+from functad.scipy.linalg.operands import adjoint, inexact, matrix_arguments
 
 # --- the exponential --------------------------------------------------------------------------------------
 
@@ -49,7 +49,7 @@ def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> 
     Array([[1., 1.],
            [0., 1.]], dtype=float32)
     """
-    (a,) = matrices("expm", A, square=True)
+    (a,) = matrix_arguments("expm", A, square=True)
     coefficients, limit = _PADE["double" if a.dtype.itemsize // (1 + (kind_of(a.dtype) == "c")) == 8 else "single"]
     if not a.size:
         return a
@@ -94,7 +94,7 @@ def expm_frechet(A: Any, E: Any, *, method: Any = None, compute_expm: bool = Tru
     >>> functad.scipy.linalg.expm_frechet(jnp.zeros((1, 1)), jnp.ones((1, 1)), compute_expm=False)
     Array([[1.]], dtype=float32)
     """
-    a, e = matrices("expm_frechet", A, E, square=True)
+    a, e = matrix_arguments("expm_frechet", A, E, square=True)
     if a.shape != e.shape:
         raise ShapeError(f"linalg.expm_frechet takes arrays of one shape, got {a.shape} and {e.shape}")
     value, slope = jvp(expm, (a,), (e,))
@@ -140,7 +140,7 @@ def sqrtm(A: Any, blocksize: int = 1) -> Array:  # noqa: N803
     """
     if blocksize > 1:
         raise ArgumentError(f"linalg.sqrtm: blocksize={blocksize} is not supported")
-    (x,) = matrices("sqrtm", A, square=True)
+    (x,) = matrix_arguments("sqrtm", A, square=True)
     return _sqrtm(x.astype(np.promote_types(x.dtype, np.complex64)))
 
 
@@ -199,7 +199,7 @@ def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:  # noqa:
 
 
 def _schur_of_one(name: str, a: Any) -> tuple[Any, Any]:
-    (x,) = matrices(name, a, square=True)
+    (x,) = matrix_arguments(name, a, square=True)
     if x.ndim != 2:
         raise ShapeError(f"linalg.{name} takes one square matrix, got shape {x.shape}; map over more with functad.vmap")
     return schur(x, output="complex")

@@ -12,7 +12,7 @@ from functad.dtypes import kind_of
 from functad.errors import ShapeError
 
 
-def matrices(name: str, *args: Any, square: bool = False) -> tuple[Any, ...]:
+def matrix_arguments(name: str, *args: Any, square: bool = False) -> tuple[Any, ...]:
     """The arguments as arrays of matrices of one dtype, none of integers.
 
     Raises:

@@ -13,7 +13,7 @@ from functad.api import custom_jvp
 from functad.array import Array
 from functad.errors import ArgumentError, ShapeError
 from functad.lax import linalg
-from functad.scipy.linalg.operands import adjoint, inexact, matrices, right_hand_side
+from functad.scipy.linalg.operands import adjoint, inexact, matrix_arguments, right_hand_side
 
 
 def cholesky(a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Array:
@@ -27,7 +27,7 @@ def cholesky(a: Any, lower: bool = False, overwrite_a: bool = False, check_finit
     Array([[2., 1.],
            [0., 2.]], dtype=float32)
     """
-    (x,) = matrices("cholesky", a, square=True)
+    (x,) = matrix_arguments("cholesky", a, square=True)
     factor = linalg.cholesky(x if lower else adjoint(x), symmetrize_input=False)
     return factor if lower else adjoint(factor)
 
@@ -67,7 +67,7 @@ def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> t
     >>> functad.scipy.linalg.lu_factor(jnp.array([[1., 2.], [2., 4.]]))[1]
     Array([1, 1], dtype=int32)
     """
-    factors, pivots, _ = linalg.lu(*matrices("lu_factor", a))
+    factors, pivots, _ = linalg.lu(*matrix_arguments("lu_factor", a))
     return factors, pivots
 
 

@@ -28,7 +28,7 @@ def normalized(quat: Array) -> Array:
     return quat / jnp.sqrt(jnp.sum(quat * quat, axis=-1, keepdims=True))
 
 
-def composed(p: Array, q: Array) -> Array:
+def quaternion_product(p: Array, q: Array) -> Array:
     """The product of quaternions: the rotation q, then p."""
     pv, pw, qv, qw = p[..., :3], p[..., 3:], q[..., :3], q[..., 3:]
     vector = pw * qv + qw * pv + jnp.cross(pv, qv)
@@ -125,7 +125,7 @@ def from_euler(axes: Sequence[int], angles: Array, intrinsic: bool) -> Array:
         if result is None:
             result = turn
         else:
-            result = composed(result, turn) if intrinsic else composed(turn, result)
+            result = quaternion_product(result, turn) if intrinsic else quaternion_product(turn, result)
     assert result is not None
     return result
 

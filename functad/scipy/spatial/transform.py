@@ -82,7 +82,7 @@ class Rotation:
     def __mul__(self, other: Rotation) -> Rotation:
         if not isinstance(other, Rotation):
             return NotImplemented
-        return Rotation.from_quat(quaternions.composed(jnp.asarray(self.quat), jnp.asarray(other.quat)))
+        return Rotation.from_quat(quaternions.quaternion_product(jnp.asarray(self.quat), jnp.asarray(other.quat)))
 
     @classmethod
     def concatenate(cls, rotations: Sequence[Rotation]) -> Rotation:

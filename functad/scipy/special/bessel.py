@@ -17,7 +17,7 @@ from functad.lax import scan
 from functad.numpy.promotion import promote_args_inexact
 from functad.numpy.ufuncs import bessel_i0, bessel_i1
 from functad.primitives import elementwise as el
-from functad.scipy.special.exponential_integrals import polynomial
+from functad.scipy.special.exponential_integrals import power_series
 from functad.scipy.special.widening import in_float64
 
 
@@ -148,4 +148,4 @@ def hankel_parts(order: int, z: Any) -> tuple[Any, Any]:
     signed = [(-1) ** (k // 2) * term for k, term in enumerate(terms)]
     inverse = 1 / z
     square = inverse * inverse
-    return polynomial(signed[::2], square), inverse * polynomial(signed[1::2], square)
+    return power_series(signed[::2], square), inverse * power_series(signed[1::2], square)

@@ -11,7 +11,7 @@ from typing import Any
 
 from functad import numpy as jnp
 from functad.array import Array
-from functad.scipy.special.exponential_integrals import polynomial
+from functad.scipy.special.exponential_integrals import power_series
 from functad.scipy.special.widening import in_float64
 
 _NEAR = 0.5
@@ -50,4 +50,4 @@ def _of_log(log: Any, power: Any) -> Any:
     near = (jnp.abs(product) < _NEAR) | (power == 0)
     small = jnp.where(near & jnp.isfinite(log), product, 0.0)
     safe = jnp.where(near, 1.0, power)
-    return jnp.where(near, log * polynomial(_SERIES, small), jnp.expm1(safe * log) / safe)
+    return jnp.where(near, log * power_series(_SERIES, small), jnp.expm1(safe * log) / safe)

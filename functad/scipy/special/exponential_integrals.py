@@ -66,7 +66,7 @@ def _laguerre() -> list[tuple[float, float]]:
     return list(zip(points.tolist(), weights.tolist()))
 
 
-def polynomial(coefficients: Sequence[float], x: Any) -> Any:
+def power_series(coefficients: Sequence[float], x: Any) -> Any:
     """Σ coefficients[k] x^k."""
     total = jnp.zeros_like(x)
     for coefficient in reversed(coefficients):
@@ -83,11 +83,11 @@ _FAR = 40.0  # from here on the asymptotic series reaches float64's accuracy
 def _expi(x: Any) -> Any:
     size = jnp.abs(x)
     inside = jnp.where((x < -_NEAR) | (x > _FAR), 1.0, x)
-    series = _EULER + jnp.log(jnp.abs(inside)) + inside * polynomial(_EXPONENTIAL_SERIES, inside)
+    series = _EULER + jnp.log(jnp.abs(inside)) + inside * power_series(_EXPONENTIAL_SERIES, inside)
     below = -_expn_fraction(1.0, jnp.maximum(size, _NEAR))
     right = jnp.maximum(size, _FAR)
     root = jnp.exp(right / 2)  # e^x overflows before the quotient does
-    above = root * (polynomial(_FACTORIALS, 1 / right) / right) * root
+    above = root * (power_series(_FACTORIALS, 1 / right) / right) * root
     out = jnp.where(x < -_NEAR, below, jnp.where(x > _FAR, above, series))
     return jnp.where(x == jnp.inf, jnp.inf, out)
 
@@ -160,7 +160,7 @@ def _sici(x: Any) -> tuple[Any, Any]:
     size = jnp.abs(x)
     near = jnp.minimum(size, _SICI_FAR)
     square = near * near
-    sine, cosine = near * polynomial(_SINE_SERIES, square), polynomial(_COSINE_SERIES, square)
+    sine, cosine = near * power_series(_SINE_SERIES, square), power_series(_COSINE_SERIES, square)
     far = jnp.clip(size, _SICI_FAR, _LARGEST)
     inverse = 1 / far
     # Si(x) = π/2 − f cos x − g sin x and Ci(x) = f sin x − g cos x, with f and g the parts of ∫ e^(−xt)/(t − i) dt

@@ -15,7 +15,7 @@ from functad import numpy as jnp
 from functad.array import Array
 from functad.custom_derivatives import custom_jvp
 from functad.primitives import elementwise as el
-from functad.scipy.special.exponential_integrals import polynomial
+from functad.scipy.special.exponential_integrals import power_series
 from functad.scipy.special.gammas import bernoulli_numbers
 from functad.scipy.special.widening import in_float64
 
@@ -67,8 +67,8 @@ def _fresnel(x: Any) -> tuple[Any, Any]:
     size = jnp.abs(x)
     angle = size * size * (math.pi / 2)
     near = jnp.minimum(angle, _FRESNEL_FAR)
-    sine = size * near * polynomial(_SINE_SERIES, near * near)
-    cosine = size * polynomial(_COSINE_SERIES, near * near)
+    sine = size * near * power_series(_SINE_SERIES, near * near)
+    cosine = size * power_series(_COSINE_SERIES, near * near)
     # S(x) = 1/2 − f cos − g sin and C(x) = 1/2 + f sin − g cos, where with a = πx²/2 (DLMF 7.7.10)
     # f = 1/(π√2) ∫ e^(−au²) / (1 + u⁴) du and g = 1/(π√2) ∫ e^(−au²) u² / (1 + u⁴) du over all u.
     far = jnp.clip(angle, _FRESNEL_FAR, 1e300)
@@ -114,7 +114,7 @@ def _spence(x: Any) -> Any:
     inner = jnp.where(is_large, 1 / jnp.where(is_large, x, 1.0), x)
     is_small = inner < 0.5
     u = -jnp.log(jnp.where(is_small, 1 - inner, inner))
-    core = u * polynomial(_SPENCE_SERIES, u)  # Li₂(z) = Σ B_k u^(k+1) / (k+1)! with u = −log(1 − z)
+    core = u * power_series(_SPENCE_SERIES, u)  # Li₂(z) = Σ B_k u^(k+1) / (k+1)! with u = −log(1 − z)
     product = jnp.where(inner == 0, 0.0, jnp.log(inner) * jnp.log1p(-inner))
     reflected = (math.pi**2 / 6 - product) - core  # Li₂(1 − x) + Li₂(x) = π²/6 − log(x) log(1 − x)
     out = jnp.where(is_small, reflected, core)
@@ -128,7 +128,7 @@ def _spence_jvp(primals: Any, tangents: Any) -> Any:
     is_near = (x > 0.5) & (x < 2)
     near, away = jnp.where(is_near, x, 1.0), jnp.where(is_near, 3.0, x)
     # d Li₂(1 − x) = log(x) / (1 − x) dx; near 1 by its series in −log x, every derivative of which is accurate
-    series = -polynomial(_SLOPE_SERIES, -jnp.log(near)) / near
+    series = -power_series(_SLOPE_SERIES, -jnp.log(near)) / near
     return _spence(x), t * jnp.where(is_near, series, jnp.log(away) / (1 - away))
 
 

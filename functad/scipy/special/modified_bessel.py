@@ -15,7 +15,7 @@ from functad.array import Array
 from functad.custom_derivatives import SymbolicZero, custom_jvp
 from functad.errors import DifferentiationError
 from functad.lax import scan
-from functad.scipy.special.exponential_integrals import polynomial
+from functad.scipy.special.exponential_integrals import power_series
 from functad.scipy.special.gammas import rgamma
 from functad.scipy.special.widening import in_float64
 
@@ -119,7 +119,7 @@ def _expanded(v: Any, x: Any) -> tuple[Any, Any, Any]:
     t, even, odd = 1 / root, 0.0, 0.0
     square, inverse = t * t, 1 / v
     for k, coefficients in reversed(list(enumerate(_expansion()))):
-        term = t ** (k % 2) * polynomial(coefficients, square) * jnp.power(square, k // 2)
+        term = t ** (k % 2) * power_series(coefficients, square) * jnp.power(square, k // 2)
         even, odd = (even * inverse + term, odd * inverse) if k % 2 == 0 else (even * inverse, odd * inverse + term)
     scale = 1 / jnp.sqrt(v * root)
     exponent = v * (1 / (root + ratio) - jnp.arcsinh(1 / ratio))  # v η − x, without its large terms

@@ -16,7 +16,7 @@ pytest.importorskip("numba", reason="Numba is not installed: the compiled kernel
 from functad import machine_model
 from functad.backends.cpu.compile import behind, machine
 from functad.backends.cpu.compile.behind import do_behind
-from functad.backends.cpu.compile.loader import load
+from functad.backends.cpu.compile.loader import load_object
 from functad.errors import CompilationError
 from tests.backends.cpu.test_cpu_machine import run
 
@@ -162,7 +162,7 @@ def test_python_goes_on_while_llvm_works(cores: dict[str, int], monkeypatch: pyt
     source = "def copy(x, out, start, stop):\n    for i in range(start, stop):\n        out[i] = x[i]\n"
     made = machine.compile_kernels(source, "k.py", {"copy": [np.dtype("float32")] * 2}, meanwhile=meanwhile)
     assert goes_on.is_set()
-    run(load(made, ["copy"]), "copy", x := np.arange(5, dtype="f4"), out := np.empty_like(x))
+    run(load_object(made, ["copy"]), "copy", x := np.arange(5, dtype="f4"), out := np.empty_like(x))
     np.testing.assert_array_equal(out, x)
 
 
@@ -181,10 +181,10 @@ def test_kernels_of_several_batches_are_one_archive(cores: dict[str, int], monke
     assert len(batches) == 5 and made.startswith(b"!<arch>")
     cores["count"] = 1
     assert machine.compile_kernels(source, "kernels.py", signatures) == made
-    addresses = load(made, names)
+    addresses = load_object(made, names)
     x = np.linspace(-2, 2, 33, dtype="f4")
     for k, name in enumerate(names):
         run(addresses, name, x, out := np.empty_like(x))
         np.testing.assert_allclose(out, k * np.exp(x), rtol=1e-6)
     with pytest.raises(CompilationError, match="damaged archive"):
-        load(made + b"!" * 100, names)
+        load_object(made + b"!" * 100, names)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from functad.backends.cpu.compile import machine
-from functad.backends.cpu.compile.loader import load
+from functad.backends.cpu.compile.loader import load_object
 from functad.backends.cpu.products import blas, gemm
 from functad.backends.cpu.products import in_kernels as gemm_scalars
 from functad.backends.cpu.products import in_kernels_numba as in_kernels_numba
@@ -131,7 +131,7 @@ def test_batches(provider, dtype):
 
 def test_epilogue_runs_on_the_rows_that_the_product_just_made():
     text = "def relu(c, start, stop):\n    for i in range(start, stop):\n        c[i] = c[i] if c[i] > zero else zero\n"
-    kernels = load(
+    kernels = load_object(
         machine.compile_kernels(
             "import numpy as np\nzero = np.float32(0)\n" + text, "relu", {"relu": [np.dtype("f4")]}
         ),
@@ -155,7 +155,7 @@ def product(blas, a, b, c, start, stop):
 """
     a, b, c = numbers(dtype, 2, 5, 3), numbers(dtype, 21), np.full((2, 3, 4), np.nan, dtype)
     expected = 2 * np.swapaxes(a, 1, 2) @ b[1:].reshape(5, 4)
-    kernels = load(
+    kernels = load_object(
         machine.compile_kernels(text, "product", {"product": [np.dtype(np.int64), *[np.dtype(dtype)] * 3]}), ["product"]
     )
     slots = np.array([a.ctypes.data, b.ctypes.data, c.ctypes.data, blas.handle(dtype)], np.int64)

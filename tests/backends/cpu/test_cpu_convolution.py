@@ -273,8 +273,12 @@ def test_threads_change_no_bit(name, monkeypatch):
 # --- the choice ---------------------------------------------------------------------------------------------
 
 
+def zeros(shape):
+    return np.broadcast_to(np.float32(0), shape)
+
+
 def kernels(lhs_shape, rhs_shape, params):
-    args = [np.broadcast_to(np.float32(0), shape) for shape in (lhs_shape, rhs_shape)]
+    args = [zeros(lhs_shape), zeros(rhs_shape)]
     return [step.name for step in record(conv_general_dilated_p, args, params).instructions if hasattr(step, "body")]
 
 
@@ -360,6 +364,45 @@ def test_without_vectors_for_places(monkeypatch):
 def test_choice(case):
     lhs_shape, rhs_shape, params, expected = CHOICES[case]
     assert kernels(lhs_shape, rhs_shape, params) == expected
+
+
+STRIDED_WEIGHTS = parameters(
+    2, ((1, 0, 2, 3), (1, 0, 2, 3), (1, 0, 2, 3)), rhs_dilation=(2, 2), padding=((2, 1), (2, 1))
+)
+
+
+@pytest.mark.parametrize(
+    "shapes, params, name",
+    [
+        ([(2, 32, 28, 28), (16, 32, 5, 5)], parameters(2, padding=((2, 2), (2, 2))), "convolution_unrolled"),
+        ([(2, 32, 28, 28), (2, 32, 14, 14)], STRIDED_WEIGHTS, "weights_unrolled"),
+    ],
+)
+def test_borders_are_looked_for_once_and_not_for_each_tap(shapes, params, name):
+    kernel = next(
+        step
+        for step in record(conv_general_dilated_p, [zeros(shape) for shape in shapes], params).instructions
+        if step.name == name
+    )
+    copying = kernel.body[kernel.body.index("for c in range") :]
+    assert "padded[" in copying and "lhs[" not in copying
+    assert not re.search(r"first\d|last\d|clear", copying)
+
+
+def test_windows_that_do_not_overlap_are_copied_at_once():
+    args = [zeros((2, 3, 64, 64)), zeros((32, 3, 8, 8))]
+    kernel = record(conv_general_dilated_p, args, parameters(2, window_strides=(8, 8))).instructions[-1]
+    assert kernel.name == "convolution_unrolled" and "padded" not in kernel.buffers
+
+
+@pytest.mark.parametrize("order, rows", [((1, 0, 2, 3), 32), ((2, 3, 0, 1), 25 * 32)])
+def test_sums_of_weights_lie_as_the_weights_do(order, rows):
+    """Channels first one row for each output's weights, channels last one for each tap and feature."""
+    layouts = ((1, 0, 2, 3), (1, 0, 2, 3), order)
+    shapes = [(2, 32, 28, 28), (2, 32, 14, 14)]
+    params = parameters(2, layouts, rhs_dilation=(2, 2), padding=((2, 1), (2, 1)))
+    *_, add_parts = record(conv_general_dilated_p, [zeros(shape) for shape in shapes], params).instructions
+    assert (add_parts.name, add_parts.n) == ("add_parts", rows)
 
 
 # --- compiled -----------------------------------------------------------------------------------------------

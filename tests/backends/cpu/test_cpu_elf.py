@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from functad.backends.cpu.compile import elf, loader, machine, processor, target
-from functad.backends.cpu.compile.loader import PREFIX, archive, load
+from functad.backends.cpu.compile.loader import PREFIX, archive, load_object
 from functad.errors import CompilationError
 
 pytestmark = pytest.mark.skipif(
@@ -68,7 +68,7 @@ def values(addresses: loader.Loaded, name: str, x: np.ndarray) -> np.ndarray:
 def test_code_is_that_of_llvm(dtype: str) -> None:
     made = machine.compile_kernels(KERNELS, "kernels.py", {name: [np.dtype(dtype)] * 2 for name in NAMES})
     members = loader._members(made)
-    code = elf.linked(members)
+    code = elf.linked_without_llvm(members)
     assert code is not None
     here, there = loader.functions_of(code, NAMES), loader.functions_of(target.linked(members), NAMES)
     x = np.linspace(-1, 1, 1003, dtype=dtype)
@@ -77,7 +77,7 @@ def test_code_is_that_of_llvm(dtype: str) -> None:
 
 
 def test_objects_of_an_archive_find_one_another_and_the_c_library() -> None:
-    found = load(archive([emitted(ASSEMBLY), emitted(OTHER)]), ["look", "other"])
+    found = load_object(archive([emitted(ASSEMBLY), emitted(OTHER)]), ["look", "other"])
     assert isinstance(found._kept, elf.ElfCode)
     look = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(found["look"])
     assert [look(i) for i in range(4)] == [3, 5, 7, 11]
@@ -94,22 +94,22 @@ def test_objects_of_an_archive_find_one_another_and_the_c_library() -> None:
     ids=["what is written", "what runs first", "one of many"],
 )
 def test_what_is_not_known_is_left_to_llvm(text: str) -> None:
-    assert elf.linked([emitted(text)]) is None
-    found = load(emitted(text), ["other"])
+    assert elf.linked_without_llvm([emitted(text)]) is None
+    found = load_object(emitted(text), ["other"])
     assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(found["other"])(4) == -4
 
 
 def test_a_function_that_nobody_has_is_left_to_llvm_which_says_so() -> None:
     text = OTHER.replace("%found = sub i64 0, %i", "%found = call i64 @functad_nowhere(i64 %i)")
     text = "declare i64 @functad_nowhere(i64)\n" + text
-    assert elf.linked([emitted(text)]) is None
+    assert elf.linked_without_llvm([emitted(text)]) is None
     with pytest.raises(CompilationError, match="does not have: functad_nowhere"):
-        load(emitted(text), ["other"])
+        load_object(emitted(text), ["other"])
 
 
 def test_two_of_one_name_and_what_each_thread_has_are_left_to_llvm() -> None:
-    assert elf.linked([emitted("@counter = thread_local global i64 1\n" + OTHER)]) is None
-    assert elf.linked([emitted(OTHER), emitted(OTHER)]) is None
+    assert elf.linked_without_llvm([emitted("@counter = thread_local global i64 1\n" + OTHER)]) is None
+    assert elf.linked_without_llvm([emitted(OTHER), emitted(OTHER)]) is None
 
 
 def test_damaged_files_are_no_crash() -> None:
@@ -117,13 +117,13 @@ def test_damaged_files_are_no_crash() -> None:
     other = emitted(OTHER)
     rng = np.random.default_rng(0)
     for length in rng.integers(0, len(content), 50):
-        assert elf.linked([content[:length], other]) is None
+        assert elf.linked_without_llvm([content[:length], other]) is None
     for place in range(16, 64):
-        elf.linked([content[:place] + b"\xff" + content[place + 1 :], other])
+        elf.linked_without_llvm([content[:place] + b"\xff" + content[place + 1 :], other])
 
 
 def test_code_goes_with_the_last_that_needs_it() -> None:
-    code = elf.linked([emitted(ASSEMBLY), emitted(OTHER)])
+    code = elf.linked_without_llvm([emitted(ASSEMBLY), emitted(OTHER)])
     assert code is not None and code.address(PREFIX + "other") and not code.address("other")
     memory = weakref.ref(code._memory)
     del code
@@ -132,7 +132,7 @@ def test_code_goes_with_the_last_that_needs_it() -> None:
 
 
 def test_memory_of_code_is_not_written_to_nor_that_of_constants_run() -> None:
-    code = elf.linked([emitted(ASSEMBLY), emitted(OTHER)])
+    code = elf.linked_without_llvm([emitted(ASSEMBLY), emitted(OTHER)])
     assert code is not None
     start = ctypes.addressof(ctypes.c_char.from_buffer(code._memory))
     lines = Path("/proc/self/maps").read_text().splitlines()
@@ -155,7 +155,7 @@ define i64 @functad_call(ptr %f) uwtable {
   ret i64 %found
 }
 '''
-code = elf.linked([target.target_machine().emit_object(llvm.parse_assembly(text))])
+code = elf.linked_without_llvm([target.target_machine().emit_object(llvm.parse_assembly(text))])
 call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(code.address("functad_call"))
 libc = ctypes.CDLL(None)
 ends = ctypes.cast(libc.pthread_exit, ctypes.c_void_p).value

@@ -9,7 +9,7 @@ from functad import lax, nn
 from functad.backends.cpu.compile import machine, objects
 from functad.backends.cpu.compile import shared_kernels as kernels
 from functad.lowering.nests.builder import NestBuilder
-from functad.lowering.nests.nest import literal_text
+from functad.lowering.nests.nest import typed_literal
 
 pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
 
@@ -126,7 +126,7 @@ def test_a_constant_given_is_as_good_as_one_in_the_text(name, dtype, monkeypatch
     given = functad.jit(PROGRAMS[name])
     result = np.asarray(given(x))
     with monkeypatch.context() as patch:
-        patch.setattr(NestBuilder, "literal", lambda self, value, dtype: literal_text(value, dtype))
+        patch.setattr(NestBuilder, "literal", lambda self, value, dtype: typed_literal(value, dtype))
         written = functad.jit(lambda x: PROGRAMS[name](x))
         expected = np.asarray(written(x))
         assert "c_1" not in str(written.lower(x).kernels)

@@ -19,7 +19,7 @@ from numba import types
 
 from functad import machine_model
 from functad.backends.cpu.compile import frontend, machine
-from functad.backends.cpu.compile.loader import PREFIX, load
+from functad.backends.cpu.compile.loader import PREFIX, load_object
 from functad.backends.cpu.compile.symbols import undefined_symbols
 from functad.backends.cpu.compile.target import has_masked_vectors, missing_symbols, target_machine
 from functad.backends.cpu.kernels.arguments import Count
@@ -56,7 +56,7 @@ def run(addresses, name, *arrays, start=0, stop=None):
 
 def compiled(source, name, *dtypes):
     object_bytes = machine.compile_kernels(source, "kernels.py", {name: [np.dtype(d) for d in dtypes]})
-    return load(object_bytes, [name])
+    return load_object(object_bytes, [name])
 
 
 def plain(source, name):
@@ -269,7 +269,7 @@ def divide(x, quotients, remainders, n, start, stop):
     word = np.dtype("int64")
     signature = [word, word, word, Count(word)]
     assert str(machine.optimized_kernels(source, "kernels.py", {"divide": signature})).count("br i1") <= 4
-    addresses = load(machine.compile_kernels(source, "kernels.py", {"divide": signature}), ["divide"])
+    addresses = load_object(machine.compile_kernels(source, "kernels.py", {"divide": signature}), ["divide"])
     x = np.array([0, 1, -1, 6, 7, -7, -8, 63, 64, -65, 1 << 62, -(1 << 62)])
     found = [np.zeros_like(x), np.zeros_like(x)]
     slots = np.array([a.ctypes.data for a in (x, *found)])
@@ -327,7 +327,7 @@ def test_a_long_loop_is_compiled_by_itself_whichever_kernels_stand_beside():
     kernels = machine._kernels("\n".join(texts.values()), "kernels.py", signatures, {}, fused=False)
     batches = [(batch.in_straight_code, len(batch.texts)) for batch in machine._batches(kernels)]
     assert batches == [(False, 1), (True, 2)]
-    addresses = load(machine.compile_kernels("\n".join(texts.values()), "kernels.py", signatures), list(texts))
+    addresses = load_object(machine.compile_kernels("\n".join(texts.values()), "kernels.py", signatures), list(texts))
     x = np.linspace(0, 1, 77, dtype="f4")
     run(addresses, "power", x, out := np.empty_like(x))
     expected = x
@@ -341,7 +341,7 @@ def test_several_kernels_share_one_object_file():
     source = "".join(COPY.replace("copy", f"copy_{k}").replace("= x[i]", f"= x[i] + {k}") for k in range(count))
     names = [f"copy_{k}" for k in range(count)]
     signatures = {name: [np.dtype("int64")] * 2 for name in names}
-    addresses = load(machine.compile_kernels(source, "kernels.py", signatures), names)
+    addresses = load_object(machine.compile_kernels(source, "kernels.py", signatures), names)
     assert list(addresses) == names and len(addresses) == count
     x = values("int64")
     for k, name in enumerate(names):
@@ -429,20 +429,20 @@ def test_undefined_symbols_of_every_format(system):
 @pytest.mark.parametrize("content", [b"", b"no object", b"\x7fELF" + b"\xff" * 80])
 def test_what_is_no_object_file_is_refused(content):
     with pytest.raises(CompilationError, match="object file"):
-        load(content, ["f"])
+        load_object(content, ["f"])
 
 
 def test_missing_function_is_an_error_and_not_the_end_of_the_process():
     assert missing_symbols(["tanh", "functad_no_such_function"]) == ["functad_no_such_function"]
     object_bytes = target_machine().emit_object(llvm.parse_assembly(SYMBOLS.replace("@f(", f"@{PREFIX}f(")))
     with pytest.raises(CompilationError, match="does not have: a_rather_long_name, elsewhere"):
-        load(object_bytes, ["f"])
+        load_object(object_bytes, ["f"])
 
 
 def test_missing_export_is_named():
     object_bytes = machine.compile_kernels(COPY, "kernels.py", {"copy": [np.dtype("int8")] * 2})
     with pytest.raises(CompilationError, match="does not define other"):
-        load(object_bytes, ["copy", "other"])
+        load_object(object_bytes, ["copy", "other"])
 
 
 def test_calls_of_the_c_library_are_undefined_symbols():

@@ -225,7 +225,7 @@ def _compiled(text: str, signatures: dict[str, Sequence[np.dtype]]) -> dict[str,
     """The functions of a text, as functions of arrays."""
     words = sorted({w for w in re.findall(r"[a-z]\w+", text) if hasattr(scalars, w)})
     source = f"from functad.backends.cpu.scalars.elementary import {', '.join(words)}\n{text}"
-    library = loader.load(machine.compile_kernels(source, "kernels.py", signatures), list(signatures))
+    library = loader.load_object(machine.compile_kernels(source, "kernels.py", signatures), list(signatures))
     signature = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
     def caller(address: int) -> Callable[..., None]:

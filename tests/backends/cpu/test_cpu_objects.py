@@ -52,7 +52,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def cache(folder, object_bytes, caplog):
-    """Calls `get` as a new process would; says how often it compiled and what it logged."""
+    """Calls `get_functions` as a new process would; says how often it compiled and what it logged."""
     caplog.set_level(logging.DEBUG, logger="functad")
     return Cache(object_bytes, caplog)
 
@@ -65,7 +65,7 @@ class Cache:
     def get(self, source=SOURCE, identity=IDENTITY, names=NAMES, forget=True):
         if forget:
             objects._loaded.clear()
-        kernels = objects.get(source, identity, names, self.make)
+        kernels = objects.get_functions(source, identity, names, self.make)
         assert add_one(kernels) == [2, 3, 4]
         return kernels
 
@@ -238,7 +238,7 @@ def test_what_cannot_be_compiled_leaves_no_object(folder):
         raise CompilationError("no such word")
 
     with pytest.raises(CompilationError, match="no such word"):
-        objects.get(SOURCE, IDENTITY, NAMES, make)
+        objects.get_functions(SOURCE, IDENTITY, NAMES, make)
     assert not list(folder.glob("*.o"))
 
 
@@ -328,7 +328,7 @@ from functad.backends.cpu.compile import objects
 def make(path):
     return pathlib.Path(sys.argv[2]).read_bytes()
 """
-GET = "kernels = objects.get(sys.argv[1], 'int64 int64', ['add_one'], make)\n"
+GET = "kernels = objects.get_functions(sys.argv[1], 'int64 int64', ['add_one'], make)\n"
 
 
 @pytest.fixture

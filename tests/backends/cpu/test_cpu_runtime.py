@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from functad.backends.cpu.compile.integer_compiler import compile_words
-from functad.backends.cpu.compile.loader import load
+from functad.backends.cpu.compile.loader import load_object
 from functad.backends.cpu.runtime import layout as w
 from functad.backends.cpu.runtime import tape as runtime_module
 from functad.backends.cpu.runtime.tape import Tape, TapeBlock, TapeInstruction, runtime, settle
@@ -56,7 +56,7 @@ def wait(slots, params, start, stop) -> None:
         pause()
 '''
 NAMES = ("increment", "prefix", "record", "wait")
-LOADED = load(compile_words(KERNELS, {}, NAMES), NAMES)
+LOADED = load_object(compile_words(KERNELS, {}, NAMES), NAMES)
 
 
 def instruction(name: str, *params: int, scale: int = 1) -> TapeInstruction:

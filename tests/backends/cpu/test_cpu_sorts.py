@@ -54,7 +54,7 @@ def test_compiled_functions_call_numpys_sort(monkeypatch):
 def test_the_address_of_numpys_sort():
     for dtype in ("float32", "int64"):
         x = np.random.default_rng(20).permutation(99).astype(dtype)
-        address = numpy_sort.address(np.dtype(dtype))
+        address = numpy_sort.sort_address(np.dtype(dtype))
         assert address
         sort = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_void_p)(address)
         assert sort(x.ctypes.data, 90, None) == 0

@@ -12,7 +12,7 @@ from numba import types
 from numba.core.typing.templates import AbstractTemplate, signature
 
 from functad.backends.cpu.compile import frontend, machine
-from functad.backends.cpu.compile.loader import load
+from functad.backends.cpu.compile.loader import load_object
 from functad.backends.cpu.scalars.registry_numba import declare, implement
 from functad.errors import CompilationError
 
@@ -58,7 +58,7 @@ def _fetch_add(context, builder, signature, arguments):
 
 
 def export(function, arguments, result):
-    return load(machine.compile_exports({"f": (function, arguments, result)}), ["f"])
+    return load_object(machine.compile_exports({"f": (function, arguments, result)}), ["f"])
 
 
 def test_subroutines_call_one_another_with_any_types():

@@ -12,7 +12,7 @@ pytest.importorskip("numba", reason="Numba is not installed: the compiled kernel
 
 from functad import machine_model
 from functad.backends.cpu.compile import frontend, machine, translation
-from functad.backends.cpu.compile.loader import load
+from functad.backends.cpu.compile.loader import load_object
 from functad.backends.cpu.compile.target import has_masked_vectors
 from functad.errors import CompilationError
 from tests.backends.cpu.test_cpu_machine import run
@@ -210,7 +210,7 @@ def left_to_numba(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def results(body: str) -> tuple[np.ndarray, np.ndarray]:
     """What a kernel makes of 0 to 8, compiled and in Python."""
     source = f"{PREAMBLE}\ndef kernel(x, out, start, stop):\n{textwrap.indent(textwrap.dedent(body), '    ')}"
-    addresses = load(machine.compile_kernels(source, "k.py", {"kernel": [np.dtype("int64")] * 2}), ["kernel"])
+    addresses = load_object(machine.compile_kernels(source, "k.py", {"kernel": [np.dtype("int64")] * 2}), ["kernel"])
     x = np.arange(9)
     compiled, plain = np.full(9, -7), np.full(9, -7)
     run(addresses, "kernel", x, compiled)
@@ -248,7 +248,7 @@ def kernel(x, y, out, start, stop):
 """
     random = np.random.default_rng(0)
     x, y = (random.integers(0, 2 if dtype == "bool" else 9, 20).astype(dtype) for _ in range(2))
-    addresses = load(machine.compile_kernels(source, "k.py", {"kernel": [np.dtype(dtype)] * 3}), ["kernel"])
+    addresses = load_object(machine.compile_kernels(source, "k.py", {"kernel": [np.dtype(dtype)] * 3}), ["kernel"])
     run(addresses, "kernel", x, y, out := np.zeros_like(x))
     np.testing.assert_array_equal(out, np.where(np.arange(20) % 2 == 0, x, y))
     assert not left_to_numba

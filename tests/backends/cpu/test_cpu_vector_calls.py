@@ -42,7 +42,7 @@ def _text(word: str) -> str:
 
 def _compiled(word: str, dtype: type) -> Callable[[np.ndarray], np.ndarray]:
     code = machine.compile_kernels(_text(word), "kernels.py", {"kernel": [np.dtype(dtype)] * 2})
-    library = loader.load(code, ["kernel"])
+    library = loader.load_object(code, ["kernel"])
     kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(library["kernel"])
 
     def run(x: np.ndarray) -> np.ndarray:

@@ -207,7 +207,7 @@ def test_a_function_that_nobody_brings_is_named() -> None:
 def test_doctor_shows_the_whole_picture(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeCuda(memory=3 << 30)
     monkeypatch.setattr(driver_library, "library", lambda: fake)
-    monkeypatch.setattr(device_module, "devices", lambda: [device_of(fake)])
+    monkeypatch.setattr(device_module, "cuda_devices", lambda: [device_of(fake)])
 
     class Compiler:
         compilers = staticmethod(lambda: "numba-cuda 0.30.4")

@@ -22,7 +22,7 @@ import functad
 import functad.numpy as jnp
 from functad import lax, nn
 from functad.backends.cuda import executable as cuda_backend
-from functad.backends.cuda.runtime.dependencies import Access, longest_chain, ordered
+from functad.backends.cuda.runtime.dependencies import Access, dependencies_of, longest_chain
 from functad.backends.cuda.runtime.running import DeviceRun
 from functad.errors import DeviceError
 from functad.ir import Aval
@@ -276,7 +276,7 @@ def test_order_of_nodes_is_that_of_all_memory() -> None:
         for _ in range(12):
             pieces = [(choose.choice("ab"), choose.randrange(8), choose.randrange(1, 5)) for _ in range(2)]
             nodes.append([Access(m, at, at + n, choose.random() < 0.4) for m, at, n in pieces])
-        orders = ordered(nodes, [choose.random() < 0.3 for _ in nodes], 2)
+        orders = dependencies_of(nodes, [choose.random() < 0.3 for _ in nodes], 2)
         reached: list[set[int]] = []
         for number, order in enumerate(orders):
             found = set(order.after).union(*[reached[other] for other in order.after])

@@ -172,7 +172,7 @@ def test_other_libraries_are_waited_for_and_wait() -> None:
 def test_arrays_of_other_libraries_are_copied_before_their_owner_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeCuda()
     device = device_of(fake)
-    monkeypatch.setattr(exchange, "devices", lambda: [device])
+    monkeypatch.setattr(exchange, "cuda_devices", lambda: [device])
     owned = device.put(np.arange(6, dtype=F32))
     for version, stream, first in ((3, device.driver.stream, "cuStreamWaitEvent"), (2, None, "cuCtxSynchronize")):
         interface = {"version": version, "shape": (6,), "typestr": "<f4", "data": (owned.address, False)}

@@ -13,7 +13,7 @@ from cuda_driver_tools import F32, X, device_of, executable
 from fake_cuda import FakeCuda
 
 import functad.numpy as jnp
-from functad.backends.cuda.runtime.pool import rounded
+from functad.backends.cuda.runtime.pool import size_class
 from functad.errors import TooLargeError
 
 
@@ -99,5 +99,5 @@ def test_small_programs_keep_their_temporaries_apart_and_their_memory(monkeypatc
 
 def test_sizes_of_pieces_waste_little() -> None:
     for nbytes in (1, 512, 513, 10_000, 1_000_000, 123_456_789):
-        assert nbytes <= rounded(nbytes) <= max(nbytes + 512, 1.125 * nbytes + 1)
-        assert rounded(rounded(nbytes)) == rounded(nbytes)
+        assert nbytes <= size_class(nbytes) <= max(nbytes + 512, 1.125 * nbytes + 1)
+        assert size_class(size_class(nbytes)) == size_class(nbytes)

@@ -68,7 +68,7 @@ class _Section(NamedTuple):
     alignment: int
 
 
-def linked(members: Sequence[bytes]) -> ElfCode | None:
+def linked_without_llvm(members: Sequence[bytes]) -> ElfCode | None:
     """The object files in memory, linked to one another and to this process; None if LLVM must do it."""
     if sys.platform != "linux" or platform.machine() != "x86_64":
         return None

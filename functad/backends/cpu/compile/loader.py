@@ -44,14 +44,16 @@ class Loaded(Mapping[str, int]):
         return len(self._addresses)
 
 
-def load(object_bytes: bytes, names: Sequence[str]) -> Loaded:
+def load_object(object_bytes: bytes, names: Sequence[str]) -> Loaded:
     """Load an object file, or an archive of some, and look up the functions `names`, which it must export.
 
     Raises:
         CompilationError: the object needs functions that this process does not have, or is damaged.
     """
     members = _members(object_bytes)
-    return functions_of(elf.linked(members) or imported("functad.backends.cpu.compile.target").linked(members), names)
+    return functions_of(
+        elf.linked_without_llvm(members) or imported("functad.backends.cpu.compile.target").linked(members), names
+    )
 
 
 def functions_of(code: MachineCode, names: Sequence[str]) -> Loaded:

@@ -60,7 +60,7 @@ def compile_kernels(
 ) -> bytes:
     """Compile kernels, which are functions of pointers, numbers, `start` and `stop`, into object files.
 
-    They export each kernel, to be looked up under its name with `loader.load`, as
+    They export each kernel, to be looked up under its name with `loader.load_object`, as
     `void kernel(int64_t* slots, int64_t* params, int64_t start, int64_t stop)`; `arguments` says what the words in
     `params` are. A pointer is `slots[word]`. All pointers of one call must be distinct buffers.
 

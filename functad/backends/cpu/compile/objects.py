@@ -21,7 +21,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from functad import machine_model
-from functad.backends.cpu.compile.loader import Loaded, load
+from functad.backends.cpu.compile.loader import Loaded, load_object
 from functad.backends.cpu.compile.processor import processor
 from functad.errors import CompilationError
 from functad.primitives import kernels as formulas
@@ -51,7 +51,7 @@ class LoadedObject(NamedTuple):
     compiled: bool  # now, rather than found in the cache
 
 
-def get(source: str, identity: str, names: Sequence[str], make: Callable[[str], bytes]) -> LoadedObject:
+def get_functions(source: str, identity: str, names: Sequence[str], make: Callable[[str], bytes]) -> LoadedObject:
     """The functions of one object file: loaded before, found on disk, or compiled now and kept.
 
     Trouble with the cache is no error: what cannot be read is compiled again, what cannot be written stays in
@@ -66,9 +66,9 @@ def get(source: str, identity: str, names: Sequence[str], make: Callable[[str], 
     Raises:
         CompilationError: the functions cannot be compiled, or their machine code cannot be loaded.
     """
-    key = key_of(source, identity, *names)
+    key = compilation_key(source, identity, *names)
     source_file = _keep_source(_trusted_folder(), f"{key}.py", source.encode())
-    addresses = _loaded.get(key) or find(key, names)
+    addresses = _loaded.get(key) or find_functions(key, names)
     is_missing = addresses is None
     if addresses is None:
         addresses = compiled(key, source, names, make)
@@ -76,25 +76,25 @@ def get(source: str, identity: str, names: Sequence[str], make: Callable[[str], 
     return LoadedObject(addresses, source_file, is_missing)
 
 
-def find(key: str, names: Sequence[str]) -> Loaded | None:
+def find_functions(key: str, names: Sequence[str]) -> Loaded | None:
     """The functions `names` of the object file that lies on disk under a key, loaded; None if there is none."""
     folder = _trusted_folder()
     return None if folder is None else _find(folder / f"{key}.o", key, names)
 
 
 def compiled(key: str, source: str, names: Sequence[str], make: Callable[[str], bytes]) -> Loaded:
-    """The functions of an object file that is made now, loaded, and kept under a key; the arguments are `get`'s."""
+    """As `get_functions`, made now, loaded, and kept under a key."""
     folder = _trusted_folder()
     path = _keep_source(folder, f"{key}.py", source.encode())
     with unforked, collection_paused():
         object_bytes = make(str(path))
-        addresses = load(object_bytes, names)
+        addresses = load_object(object_bytes, names)
     if folder is not None:
         _keep(folder / f"{key}.o", _pack(key, object_bytes))
     return addresses
 
 
-def read(name: str) -> bytes | None:
+def read_kept(name: str) -> bytes | None:
     """What a small file of the cache holds; None if it is not there."""
     folder = _trusted_folder()
     try:
@@ -103,7 +103,7 @@ def read(name: str) -> bytes | None:
         return None
 
 
-def write(name: str, content: bytes) -> None:
+def write_kept(name: str, content: bytes) -> None:
     """Keep a small file in the cache, if there is one."""
     folder = _trusted_folder()
     if folder is not None:
@@ -118,12 +118,12 @@ def read_packed(name: str, key: str) -> bytes | None:
 
 def write_packed(name: str, key: str, content: bytes) -> None:
     """Keep a file with a checksum, for `read_packed`."""
-    write(name, _pack(key, content))
+    write_kept(name, _pack(key, content))
 
 
 def keep_source(source: str) -> Path:
     """The file in which a source lies for people and debuggers to read."""
-    return _keep_source(_trusted_folder(), f"{key_of(source)}.py", source.encode())
+    return _keep_source(_trusted_folder(), f"{compilation_key(source)}.py", source.encode())
 
 
 def cache_folder() -> Path:
@@ -148,7 +148,7 @@ def _find(path: Path, key: str, names: Sequence[str]) -> Loaded | None:
         return None
     try:
         with unforked:
-            return load(object_bytes, names)
+            return load_object(object_bytes, names)
     except CompilationError as problem:
         _pass_over(path, problem)
         return None
@@ -253,7 +253,7 @@ def _doubt(status: os.stat_result) -> str:
     return ""
 
 
-def key_of(*parts: str) -> str:
+def compilation_key(*parts: str) -> str:
     """A hash of texts, and of all else that decides about machine code: versions, processor, the compiler's files."""
     digest = hashlib.sha256()
     for part in (*parts, *_environment()):

@@ -19,7 +19,7 @@ _KEY = re.compile(rb"[0-9a-f]{40}")
 _known: WeakValueDictionary[str, Loaded] = WeakValueDictionary()  # by the key of each kernel in the object
 
 
-def get(source: str, texts: Mapping[str, str], make: Callable[[str, Mapping[str, str]], bytes]) -> Loaded:
+def kernels_of(source: str, texts: Mapping[str, str], make: Callable[[str, Mapping[str, str]], bytes]) -> Loaded:
     """Kernels that this process has, or that lie on disk, or that are compiled now, all in one object file.
 
     Args:
@@ -31,7 +31,7 @@ def get(source: str, texts: Mapping[str, str], make: Callable[[str, Mapping[str,
     Raises:
         CompilationError: the kernels cannot be compiled, or their machine code cannot be loaded.
     """
-    keys = keys_of(texts)
+    keys = kernel_keys(texts)
     found = {key: loaded for key in keys.values() if (loaded := _known.get(key)) is not None}
     missing = {key: name for name, key in keys.items() if key not in found}
     if missing:
@@ -46,12 +46,12 @@ def get(source: str, texts: Mapping[str, str], make: Callable[[str, Mapping[str,
     return _of_kernels(keys, found)
 
 
-def keys_of(texts: Mapping[str, str]) -> dict[str, str]:
+def kernel_keys(texts: Mapping[str, str]) -> dict[str, str]:
     """The key of each kernel's machine code."""
-    return {name: objects.key_of(text) for name, text in texts.items()}
+    return {name: objects.compilation_key(text) for name, text in texts.items()}
 
 
-def find(keys: Mapping[str, str]) -> Loaded | None:
+def find_kernels(keys: Mapping[str, str]) -> Loaded | None:
     """Kernels by the keys of their machine code, if this process has them all, or finds them on disk."""
     found = {key: loaded for key in keys.values() if (loaded := _known.get(key)) is not None}
     missing = sorted(set(keys.values()) - found.keys())
@@ -68,17 +68,17 @@ def _of_kernels(keys: Mapping[str, str], found: Mapping[str, Loaded]) -> Loaded:
 
 def _from_disk(keys: Sequence[str]) -> dict[str, Loaded]:
     """Those of the kernels that lie on disk: in the object file of all of them, or in several."""
-    whole = objects.find(_object_of(keys), keys)
+    whole = objects.find_functions(_object_of(keys), keys)
     if whole is not None:
         return dict.fromkeys(keys, whole)
     groups: dict[str, list[str]] = {}
     for key in keys:
-        note = objects.read(f"{key}.in")
+        note = objects.read_kept(f"{key}.in")
         if note is not None and _KEY.fullmatch(note):
             groups.setdefault(note.decode(), []).append(key)
     found = {}
     for object_key, members in groups.items():
-        loaded = objects.find(object_key, members)
+        loaded = objects.find_functions(object_key, members)
         if loaded is not None:
             found.update(dict.fromkeys(members, loaded))
     return found
@@ -91,7 +91,7 @@ def _compiled(
     object_key = _object_of(keys)
     loaded = objects.compiled(object_key, source, keys, lambda path: make(path, exports))
     for key in keys:
-        objects.write(f"{key}.in", object_key.encode())
+        objects.write_kept(f"{key}.in", object_key.encode())
     _known.update(found := dict.fromkeys(keys, loaded))
     return found
 
@@ -103,4 +103,4 @@ def _all_known(keys: Sequence[str]) -> dict[str, Loaded] | None:
 
 
 def _object_of(keys: Sequence[str]) -> str:
-    return objects.key_of(*keys)
+    return objects.compilation_key(*keys)

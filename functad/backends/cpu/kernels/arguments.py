@@ -33,7 +33,7 @@ class Count(Number):
 Argument = np.dtype[Any] | Shifted | Number  # a dtype alone: a pointer
 
 
-def describe(argument: Argument) -> str:
+def argument_text(argument: Argument) -> str:
     """An argument as text, for the key of a kernel."""
     return argument.str if isinstance(argument, np.dtype) else f"{type(argument).__name__}({argument.dtype.str})"
 

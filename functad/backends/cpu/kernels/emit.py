@@ -33,12 +33,12 @@ from functad.lowering.nests.nest import (
 )
 from functad.lowering.nests.phases import Phase, phases_of
 from functad.lowering.nests.printing import (
+    accumulated,
     carried_on,
-    combined,
     depths,
-    identity,
-    parameters,
+    kernel_parameters,
     start_of,
+    start_of_accumulator,
     updated,
 )
 from functad.lowering.nests.reductions import (
@@ -83,7 +83,7 @@ class _CpuEmitter:
     def __init__(self, nest: Nest) -> None:
         self.nest = nest
         self.lines: list[str] = []
-        self.parameters = parameters(nest)
+        self.parameters = kernel_parameters(nest)
         self.first = first_elements(nest)
         self.depth_of: dict[str, int] = {}  # of every name: how many loops it lies in
         self.inner = [s for s, r in zip(nest.loops, nest.reduced) if r or s is nest.carried]
@@ -140,14 +140,14 @@ class _CpuEmitter:
             self._carry_along(self.nest.carried, base)
         elif self.inner or self.nest.accumulators:
             for a in self.nest.accumulators:
-                self._line(base, f"{a.name} = {identity(a)}")
+                self._line(base, f"{a.name} = {start_of_accumulator(a)}")
             for depth, symbol in enumerate(self.inner, base):
                 self._open(symbol, depth)
                 self._statements(depth + 1, depth + 1)
             depth = len(loops)
             self._stores(PRE, depth)
             for a in self.nest.accumulators:
-                self._line(depth, f"{a.name} = {combined(a, a.name, a.value)}")
+                self._line(depth, f"{a.name} = {accumulated(a, a.name, a.value)}")
             for s in self.nest.statements:
                 if s.level == POST:
                     self._line(base, self._text(s))
@@ -170,7 +170,7 @@ class _CpuEmitter:
         for depth, symbol in enumerate(self.inner if gathers else [], base):
             self._open(symbol, depth)
         for s in gathers:
-            self._line(base + len(self.inner), f"{self._element(s)} = {identity(s.accumulator)}")
+            self._line(base + len(self.inner), f"{self._element(s)} = {start_of_accumulator(s.accumulator)}")
 
     def _updates(self, update: Update) -> tuple[int, Symbol | None]:
         """Loops in their order around an update; what only those need that count stands under the condition for it."""
@@ -334,7 +334,7 @@ class _CpuEmitter:
         for depth, symbol in enumerate(trailing, at):
             self._open(symbol, depth, parallel=depth == 0)
         for a in self.nest.accumulators:
-            self._line(at + len(trailing), f"{self._element(stores[a.name])} = {identity(a)}")
+            self._line(at + len(trailing), f"{self._element(stores[a.name])} = {start_of_accumulator(a)}")
         self._place([*leading, *self.inner, *trailing])
         are_exact = all(kind_of(a.dtype) in "iub" for a in self.nest.accumulators)
         if are_exact and self.nest.points and all(s.level == POST for s in self.nest.stores):
@@ -356,7 +356,7 @@ class _CpuEmitter:
         stores = {s.value: s for s in self.nest.stores if s.level == POST}
         for a in self.nest.accumulators:
             element = self._element(stores[a.name])
-            self._line(total, f"{element} = {combined(a, element, a.value)}")
+            self._line(total, f"{element} = {accumulated(a, element, a.value)}")
 
     def _gather_integers(self, leading: list[Symbol], trailing: list[Symbol]) -> None:
         """Several steps of the last reduction loop at once, in whatever order: results are read and written seldom.
@@ -420,7 +420,7 @@ class _CpuEmitter:
             element, total = self._element(store_at(store, at, {})), a.name
             self._line(depth, f"{total} = {element}")
             for own in names:
-                self._line(depth, f"{total} = {combined(a, total, own.get(a.value, a.value))}")
+                self._line(depth, f"{total} = {accumulated(a, total, own.get(a.value, a.value))}")
             self._line(depth, f"{element} = {total}")
 
     # --- lines -------------------------------------------------------------------------------------------
@@ -494,7 +494,9 @@ class _CpuEmitter:
             self._line(depth, f"{store.room}[{store.place}] = {store.value}")
             return
         element = self._element(store)
-        value = combined(store.accumulator, element, store.value) if isinstance(store, GatheringStore) else store.value
+        value = (
+            accumulated(store.accumulator, element, store.value) if isinstance(store, GatheringStore) else store.value
+        )
         self._line(depth, f"{element} = {value}")
 
     # --- which part of each buffer a step of the range touches ---------------------------------------------

@@ -34,10 +34,18 @@ from functad.lowering.nests.nest import (
     Update,
     fresh,
 )
-from functad.lowering.nests.printing import carried_on, combined, comments, depths, identity, start_of, updated
+from functad.lowering.nests.printing import (
+    accumulated,
+    carried_on,
+    comments,
+    depths,
+    start_of,
+    start_of_accumulator,
+    updated,
+)
 from functad.lowering.steps import BranchStep, ControlStep, CountedBy, LoopStep, NestStep, Step, UnlessSameStep
 from functad.lowering_rules import Scalar
-from functad.primitives.loops.text import constant, rounding
+from functad.primitives.loops.text import constant_text, rounding
 from functad.records import NamedTuple
 
 
@@ -132,7 +140,9 @@ class _SmallLoopWriter:
     def _steps_left(self, counter: CountedBy) -> str:
         """For how many steps at least, of which one is known, a number has not come to its limit."""
         number, end = self.element(counter.number, Affine(0)), counter.limit
-        limit = self.element(end, Affine(0)) if isinstance(end, Buffer) else constant(end.item(), counter.number.dtype)
+        limit = (
+            self.element(end, Affine(0)) if isinstance(end, Buffer) else constant_text(end.item(), counter.number.dtype)
+        )
         ends = (number, limit) if counter.step > 0 else (limit, number)
         return f"steps_left({', '.join(ends)}, i64({abs(counter.step)}))"
 
@@ -289,7 +299,7 @@ class _NestWriter:
         if depth == self.base:
             for a in nest.accumulators:
                 self.names[a.name] = self.writer.unique(a.name)
-                self.writer.line(f"{self.names[a.name]} = {identity(a)}")
+                self.writer.line(f"{self.names[a.name]} = {start_of_accumulator(a)}")
             for c in [] if is_unrolled(nest) else nest.carries:
                 self.names[c.name] = self.writer.unique(c.name)
                 self.writer.line(f"{self.names[c.name]} = {start_of(c)}")
@@ -297,7 +307,7 @@ class _NestWriter:
             self._stores(PRE)
             for a in nest.accumulators:
                 name = self.names[a.name]
-                self.writer.line(f"{name} = {combined(a, name, self._renamed(a.value))}")
+                self.writer.line(f"{name} = {accumulated(a, name, self._renamed(a.value))}")
         else:
             self._loop(self.loops[depth], depth)
         if depth == self.base:

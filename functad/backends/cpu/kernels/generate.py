@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from functad import machine_model
-from functad.backends.cpu.kernels.arguments import Argument, Count, describe, signature_of
+from functad.backends.cpu.kernels.arguments import Argument, Count, argument_text, signature_of
 from functad.backends.cpu.kernels.emit import CpuKernel, emit
 from functad.backends.cpu.kernels.emit_loop import emit_loop
 from functad.backends.cpu.kernels.numbers_apart import numbers_apart, numbers_of, with_names
@@ -22,7 +22,7 @@ from functad.backends.cpu.kernels.polls import with_polls
 from functad.backends.cpu.kernels.small_loops import cost_of_nest, cost_of_steps, step_cost, touched_by
 from functad.backends.cpu.products import in_kernels as gemm_scalars
 from functad.backends.cpu.products import routines
-from functad.backends.cpu.products.gemm import by_rows
+from functad.backends.cpu.products.gemm import shares_rows
 from functad.backends.cpu.scalars import complex as complex_scalars
 from functad.backends.cpu.scalars import elementary as scalars
 from functad.backends.cpu.scalars import exact as exact_scalars
@@ -147,7 +147,7 @@ class _Generator:
         )  # fmt: skip
         names = [*(p for p, _, _ in kernel.parameters), *kernel.constants]
         signature = signature_of([(b.dtype, offset) for b, offset in call.arguments], constants)
-        key = f"{' '.join(map(describe, signature))}\n{_canonical(kernel.body, names)}"
+        key = f"{' '.join(map(argument_text, signature))}\n{_canonical(kernel.body, names)}"
         if key not in self.known:
             unique, number = step.name, 2
             while unique in self.functions or unique in VOCABULARY:
@@ -217,7 +217,7 @@ class _Generator:
 
     def _key(self, name: str, body: str) -> str:
         """A text that is equal for functions that do the same."""
-        return f"{' '.join(map(describe, self.signatures[name]))}\n{_canonical(body, self.functions[name].names)}"
+        return f"{' '.join(map(argument_text, self.signatures[name]))}\n{_canonical(body, self.functions[name].names)}"
 
     def _file(self) -> str:
         text = "\n\n\n".join(function.text(name) for name, function in self.functions.items())
@@ -327,7 +327,7 @@ def _gemm_instruction(step: GemmStep) -> Instruction:
             rows[step.a.storage] = None
         return Instruction(
             "gemm", parameters, step.m, rows, cost, flops, nbytes, step, coarse=True,
-            by_columns=not by_rows(step.m, step.n),
+            by_columns=not shares_rows(step.m, step.n),
         )  # fmt: skip
     rows[step.c.storage] = _matrix_of_batch(step.c_offset, step.c_batch, step.ldc, step.m, step.n)
     a_rows, a_columns = (step.k, step.m) if step.ta else (step.m, step.k)

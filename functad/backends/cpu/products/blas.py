@@ -82,7 +82,7 @@ def named_handle(name: str) -> int:
     what, _, dtype = name.rpartition("_")
     if not what:
         return handle(dtype)
-    kinds = {"places": gemm_table.places_handle, "sort": numpy_sort.handle}
+    kinds = {"places": gemm_table.places_handle, "sort": numpy_sort.sort_word}
     make = kinds.get(what) or partial(_handle_of_routine, what)
     return int(make(np.dtype(dtype)).ctypes.data)
 
@@ -99,7 +99,7 @@ def has_routine(name: str, dtype: Any) -> bool:
 @cache
 def _handle_of_routine(name: str, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     _let_tapes_set_threads(blas())
-    address = lapack.address(name, dtype)
+    address = lapack.routine_address(name, dtype)
     if not address:
         raise lapack.missing(name, dtype)
     return np.array([address], np.int64)
@@ -234,4 +234,4 @@ def _own_kernel(dtype: np.dtype[Any]) -> Loaded:
         return bytes(fallback.compile_gemm(dtype))
 
     source = Path(__file__).with_name("gemm_fallback.py").read_text(encoding="utf-8")
-    return objects.get(source, dtype.name, ("gemm",), make).addresses
+    return objects.get_functions(source, dtype.name, ("gemm",), make).addresses

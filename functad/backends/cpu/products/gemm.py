@@ -79,7 +79,7 @@ def gemm_instruction(
     params[w.P_CANCELLATION] = token
     steps = {"rows": m, "columns": n, "batch": 1}[split]
     return TapeInstruction(
-        runtime().addresses["gemm_instruction"], params, blas=calls_blas,
+        runtime().addresses["run_gemm"], params, blas=calls_blas,
         work=m * n * k / max(steps, 1) / machine_model.PRODUCTS_OF_A_LINE, asks=split != "batch",
     )  # fmt: skip
 
@@ -93,12 +93,12 @@ def best_split(dtype: Any, m: int, n: int, k: int, batch: int = 1) -> tuple[str,
     most = int(2.0 * m * n * k * batch * machine_model.PRODUCT_COST[np.dtype(dtype).name] / machine_model.PRODUCT_CHUNK)
     if batch > 1:
         return "batch", batch, _chunk(batch, min(most, machine_model.PARTS_A_THREAD * cores), 1)
-    split, extent, unit = ("rows", m, 1) if by_rows(m, n) else ("columns", n, machine_model.FLOATS_OF_VECTOR)
+    split, extent, unit = ("rows", m, 1) if shares_rows(m, n) else ("columns", n, machine_model.FLOATS_OF_VECTOR)
     chunks = 2 * cores if extent >= 2 * cores * machine_model.PRODUCT_CHUNK_EXTENT else cores
     return split, extent, _chunk(extent, min(most, chunks), unit)
 
 
-def by_rows(m: int, n: int) -> bool:
+def shares_rows(m: int, n: int) -> bool:
     """Whether threads should share the rows of C rather than its columns.
 
     Each chunk of rows packs all of B once more, each chunk of columns all of A. Rows have the better kernels, so

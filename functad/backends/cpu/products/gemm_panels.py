@@ -16,7 +16,7 @@ from __future__ import annotations
 from functad import machine_model
 from functad.backends.cpu.runtime import layout as w
 
-EXPORTS = ("multiply", "multiply_or_pass")
+EXPORTS = ("multiply_packed", "multiply_or_pass")
 # A tile of C, which the processor keeps in 24 of its 32 registers: 12 rows of two vectors of 64 bytes.
 ROWS, TILE_BYTES = machine_model.TILE_ROWS, machine_model.TILE_BYTES
 # A tile with fewer rows is made in parts of so many.
@@ -57,15 +57,15 @@ def multiply_or_pass(
     table, ta, tb, m, n, k,
     alpha, a, lda, b, ldb, beta, c, ldc,
 ) -> None:  # fmt: skip
-    """A product of any size: as `multiply`, or by somebody else if that is faster."""
+    """A product of any size: as `multiply_packed`, or by somebody else if that is faster."""
     if min(m, min(n, k)) >= machine_model.OWN_PRODUCT_EXTENT:
-        multiply(table, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
+        multiply_packed(table, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
     else:
         others = table[OTHERS]
         call_gemm(others[w.GEMM_ENTRY], others, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
 
 
-def multiply(
+def multiply_packed(
     table, ta, tb, m, n, k,
     alpha, a, lda, b, ldb, beta, c, ldc,
 ) -> None:  # fmt: skip
@@ -157,7 +157,7 @@ def sweep(
                         target, pitch, fetch, fetch_pitch, down, panel,
                     )  # fmt: skip
                 else:
-                    tile(
+                    multiply_tile(
                         table, rows, columns, padded, alpha, left, left_pitch, strip if tall == 1 else panel,
                         beta, target, pitch, fetch, fetch_pitch, room + ROOM_TILE,
                     )  # fmt: skip
@@ -188,7 +188,7 @@ def a_lies(tall, item, resident_down, resident_right, down, right) -> int:
     return 1 if resident_right == item and resident_down <= NEAR_BYTES else 0
 
 
-def tile(table, rows, columns, depth, alpha, a, a_pitch, b, beta, c, pitch, fetch, fetch_pitch, edge) -> None:
+def multiply_tile(table, rows, columns, depth, alpha, a, a_pitch, b, beta, c, pitch, fetch, fetch_pitch, edge) -> None:
     """One tile of C, or the part of it that lies within C."""
     width = table[COLUMNS]
     function = table[MULTIPLY_ROWS]

@@ -11,17 +11,17 @@ from __future__ import annotations
 from functad import machine_model
 from functad.backends.cpu.runtime import layout as w
 
-EXPORTS = ("gemm", "gemm_instruction")
+EXPORTS = ("gemm", "run_gemm")
 
 
-def gemm_instruction(slots, params, start, stop) -> None:
+def run_gemm(slots, params, start, stop) -> None:
     """The matrix product that `params` describes, for rows or columns of C or matrices of a batch start..stop."""
     handle = params[w.P_HANDLE]
     item = handle[w.GEMM_ITEM]
     alpha = params + 8 * w.P_ALPHA
     if params[w.P_SCALE_SLOT] >= 0:
         scaled = room(2)
-        multiply(handle[w.GEMM_KIND], scaled, alpha, slots[params[w.P_SCALE_SLOT]] + params[w.P_SCALE_OFFSET])
+        multiply_elements(handle[w.GEMM_KIND], scaled, alpha, slots[params[w.P_SCALE_SLOT]] + params[w.P_SCALE_OFFSET])
         alpha = scaled
     beta = params + 8 * w.P_BETA
     a = slots[params[w.P_A_SLOT]] + params[w.P_A_OFFSET]
@@ -177,7 +177,7 @@ def call_cblas(
         cblas_complex(function, 101, 111 + ta, 111 + tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
 
 
-def multiply(kind, result, x, y) -> None:
+def multiply_elements(kind, result, x, y) -> None:
     """result[0] = x[0] y[0] for addresses of elements of the kind."""
     if kind == 0:
         product_float(result, x, y)

@@ -37,7 +37,7 @@ _kept: list[Any] = []
 def with_table(
     handle: np.ndarray[Any, Any], dtype: np.dtype[Any], others: np.ndarray[Any, Any] | None = None
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The handle followed by its table, for products of float32 or float64 by `gemm_panels.multiply`.
+    """The handle followed by its table, for products of float32 or float64 by `gemm_panels.multiply_packed`.
 
     others: the handle of who computes those with a short side; if None, they are computed in the same way.
     """
@@ -47,7 +47,7 @@ def with_table(
     memory = np.empty(rooms * p.ROOM_BYTES + 4096, np.uint8)
     words = np.zeros(p.TAKEN + rooms, np.int64)
     words[: p.TABLE] = handle
-    words[w.GEMM_ENTRY] = panels["multiply" if others is None else "multiply_or_pass"]
+    words[w.GEMM_ENTRY] = panels["multiply_packed" if others is None else "multiply_or_pass"]
     words[p.OTHERS] = 0 if others is None else others.ctypes.data
     words[p.COLUMNS] = p.TILE_BYTES // dtype.itemsize
     words[p.YIELD] = runtime().pool.words[w.YIELD]
@@ -102,7 +102,7 @@ def _words(module: ModuleType, identity: str) -> Loaded:
         compiler = importlib.import_module("functad.backends.cpu.compile.integer_compiler")
         return bytes(compiler.compile_words(source, vars(module), module.EXPORTS))
 
-    return objects.get(source, identity, module.EXPORTS, make).addresses
+    return objects.get_functions(source, identity, module.EXPORTS, make).addresses
 
 
 def _vectors(dtype: np.dtype[Any], compiler: str, identity: str, names: Sequence[str]) -> Loaded:
@@ -113,4 +113,4 @@ def _vectors(dtype: np.dtype[Any], compiler: str, identity: str, names: Sequence
         vectors = importlib.import_module("functad.backends.cpu.products.gemm_vectors")
         return bytes(getattr(vectors, compiler)(dtype))
 
-    return objects.get(source, identity, names, make).addresses
+    return objects.get_functions(source, identity, names, make).addresses

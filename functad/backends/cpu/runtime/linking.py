@@ -75,8 +75,8 @@ class Plan(NamedTuple):
     stacks: Sequence[int]
 
 
-def prepare(entries: Iterable[TapeEntry]) -> None:
-    """Load what `linked` needs besides kernels: the runtime, and who computes products."""
+def prepare_tape(entries: Iterable[TapeEntry]) -> None:
+    """Load what `with_addresses` needs besides kernels: the runtime, and who computes products."""
     runtime()
     for entry in entries:
         block = entry.block if isinstance(entry, Repeat) else entry
@@ -85,7 +85,7 @@ def prepare(entries: Iterable[TapeEntry]) -> None:
                 one.instruction()
 
 
-def linked(entries: Iterable[TapeEntry], addresses: Mapping[str, int]) -> list[TapeEntry]:
+def with_addresses(entries: Iterable[TapeEntry], addresses: Mapping[str, int]) -> list[TapeEntry]:
     """The entries with the addresses of kernels and products in the place of their names."""
 
     def instruction(one: Any) -> TapeInstruction:

@@ -209,7 +209,7 @@ class Runtime:
                 words.compile_words(source, vars(compiled_entry) | vars(compiled) | vars(gemm_runtime), exports)
             )
 
-        self.kernels = objects.get(source, "runtime", exports, make)
+        self.kernels = objects.get_functions(source, "runtime", exports, make)
         self.addresses = self.kernels.addresses
         # As a function of Python's own interface, so that an exception that it has set is raised.
         self.enter = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)(self.addresses["enter"])

@@ -57,7 +57,7 @@ def register(function: Callable[..., Any]) -> None:
     def lower_call(context: Any, builder: ir.IRBuilder, call: Any, values: Sequence[ir.Value]) -> ir.Value:
         dtypes = [_DTYPES[t] for t in call.args]
         operands = [from_numba(builder, value, dtype) for value, dtype in zip(values, dtypes)]
-        result = emit(builder, formula, operands, inline=inline)
+        result = emit_formula(builder, formula, operands, inline=inline)
         return to_numba(context, builder, call.return_type, result)
 
 
@@ -76,7 +76,7 @@ _registered: set[Callable[..., Any]] = set()
 _result_dtypes: dict[tuple[Any, ...], Any] = {}
 
 
-def emit(builder: ir.IRBuilder, formula: Callable[..., Any], operands: Sequence[Any], *, inline: bool) -> Any:
+def emit_formula(builder: ir.IRBuilder, formula: Callable[..., Any], operands: Sequence[Any], *, inline: bool) -> Any:
     """The value of a formula: its instructions, or a call of the one function with them in this module."""
     dtypes = tuple(x.dtype for x in operands)
     result = None if inline else _result_dtype(formula, dtypes)

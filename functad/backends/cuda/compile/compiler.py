@@ -47,7 +47,7 @@ def machine_code(launch: Launch, capability: tuple[int, int]) -> tuple[bytes, st
     Raises:
         CompilationError: the compiler is missing, or refuses the kernel.
     """
-    key = objects.key_of(launch.kernel.text, repr((launch.types, capability, _made_by())))
+    key = objects.compilation_key(launch.kernel.text, repr((launch.types, capability, _made_by())))
     name = f"{key}.cubin"
     kept = objects.read_packed(name, key)
     if kept is None:

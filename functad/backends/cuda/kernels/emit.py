@@ -32,17 +32,17 @@ from functad.lowering.nests.nest import (
     Store,
     Update,
     fresh,
-    literal_text,
+    typed_literal,
 )
 from functad.lowering.nests.printing import (
     Parameter,
+    accumulated,
     carried_on,
-    combined,
     depths,
-    identity,
+    kernel_parameters,
     own_names_apart,
-    parameters,
     start_of,
+    start_of_accumulator,
     updated,
 )
 from functad.primitives.loops.text import rounding
@@ -110,7 +110,7 @@ def emit_rows(nests: Sequence[Nest], vocabulary: Set[str], threads: int) -> Cuda
     merged: dict[Storage, Parameter] = {}
     names: set[str] = set()
     for nest in nests:
-        for storage, (name, buffer, mode) in parameters(nest).items():
+        for storage, (name, buffer, mode) in kernel_parameters(nest).items():
             known = merged.get(storage)
             name = known[0] if known else fresh(name, names)
             merged[storage] = (name, buffer, mode if known is None or known[2] == mode else "rw")
@@ -134,7 +134,7 @@ def emit_rows(nests: Sequence[Nest], vocabulary: Set[str], threads: int) -> Cuda
         else:
             emitter = CudaEmitter(fours.nest, fours.mapping, fours.values)
         inner += [loop for loop in emitter.mapping.thread if loop not in inner]
-        own = [name for name, _, _ in (merged[storage] for storage in parameters(nest))]
+        own = [name for name, _, _ in (merged[storage] for storage in kernel_parameters(nest))]
         text = emitter.row(merged, str(sharing.lanes), condition)
         others = {*vocabulary, *taken, *(names - set(own))} - own_names
         text, _ = own_names_apart(text, own, others)
@@ -180,7 +180,7 @@ class CudaEmitter:
     ) -> None:
         self.nest, self.mapping, self.values = nest, mapping, values
         self.lines: list[str] = []
-        self.parameters = parameters(nest)
+        self.parameters = kernel_parameters(nest)
         symbols = {s.name: s for s in (*nest.loops, *parts)}
         symbols |= {loop.name: Symbol(OWNER, 0, loop.extent - 1) for loop in mapping.grid if loop.name == OWNER}
         self.outer = [symbols[loop.name] for loop in (*mapping.grid, *mapping.block)]
@@ -199,7 +199,7 @@ class CudaEmitter:
 
     def _constants(self) -> None:
         for name, value in self.nest.used_constants().items():
-            self._line(0, f"{name} = {literal_text(value, value.dtype)}")
+            self._line(0, f"{name} = {typed_literal(value, value.dtype)}")
 
     # --- forms -------------------------------------------------------------------------------------------
 
@@ -212,7 +212,7 @@ class CudaEmitter:
             self._loop(0, "point", self.outer, "cuda.grid(1)", "cuda.gridsize(1)")
         self._statements(PRE, 0, 1)
         for a in self.nest.accumulators:
-            self._line(1, f"{a.name} = {identity(a)}")
+            self._line(1, f"{a.name} = {start_of_accumulator(a)}")
         for c in self.nest.carries:
             self._line(1, f"{c.name} = {start_of(c)}")
         for depth, symbol in enumerate(self.inner, 1):
@@ -254,10 +254,10 @@ class CudaEmitter:
         """
         self.parameters = dict(given)
         for name, value in self.nest.used_constants().items():
-            self._line(1, f"{name} = {literal_text(value, value.dtype)}")
+            self._line(1, f"{name} = {typed_literal(value, value.dtype)}")
         self._share(1, self.nest.accumulators, memory)
         if self.nest.accumulators:
-            self._line(1, *[f"{a.name} = {identity(a)}" for a in self.nest.accumulators])
+            self._line(1, *[f"{a.name} = {start_of_accumulator(a)}" for a in self.nest.accumulators])
         depth = self._under(1, condition)
         self._line(depth, f"{self.outer[0].name} = row_here")
         self._statements(PRE, 0, depth)
@@ -299,7 +299,7 @@ class CudaEmitter:
         results = math.prod(s.extent for s in self.outer)
         tiles = -(-results // gathering.side)
         base, condition = self._begin_tile(gathering, results, tiles)
-        self._line(base, *[f"{a.name} = {identity(a)}" for a in self.nest.accumulators])
+        self._line(base, *[f"{a.name} = {start_of_accumulator(a)}" for a in self.nest.accumulators])
         depth = self._under(base, condition)
         self._places(depth, "result", self.outer)
         self._statements(PRE, 0, depth)
@@ -357,11 +357,11 @@ class CudaEmitter:
         self._line(at, "cuda.threadfence()", "cuda.syncthreads()", "if thread == 0:")
         self._line(at + 1, f"ticket[0] = cuda.atomic.inc({tickets}, tile, u32({parts - 1}))")
         self._line(at, "cuda.syncthreads()", f"if ticket[0] == {parts - 1}:")
-        self._line(at + 1, "cuda.threadfence()", *[f"{a.name} = {identity(a)}" for a in gathered])
+        self._line(at + 1, "cuda.threadfence()", *[f"{a.name} = {start_of_accumulator(a)}" for a in gathered])
         depth = self._under(at + 1, condition)
         self._line(depth, f"for at in range(lane, {parts}, {lanes}):")
         for a in gathered:
-            self._line(depth + 1, f"{a.name} = {combined(a, a.name, f'{partial[a.name]}[{results} * at + result]')}")
+            self._line(depth + 1, f"{a.name} = {accumulated(a, a.name, f'{partial[a.name]}[{results} * at + result]')}")
         self._tree(at + 1, str(lanes), gathering.distance)
         self._results(at + 1, condition)
 
@@ -417,8 +417,8 @@ class CudaEmitter:
             values = list(self.values[a.name])
             while len(values) > 1:  # by pairs, so that few wait for one another
                 pairs = [values[k : k + 2] for k in range(0, len(values), 2)]
-                values = [combined(a, *pair) if len(pair) == 2 else pair[0] for pair in pairs]
-            self._line(depth, f"{a.name} = {combined(a, a.name, values[0])}")
+                values = [accumulated(a, *pair) if len(pair) == 2 else pair[0] for pair in pairs]
+            self._line(depth, f"{a.name} = {accumulated(a, a.name, values[0])}")
 
     def _tree(self, depth: int, lanes: str, distance: int = 1) -> None:
         """The partial results of all threads of each result into that of its first one, in shared memory.
@@ -431,7 +431,7 @@ class CudaEmitter:
         other = "thread + half" if distance == 1 else f"thread + {distance} * half"
         for a in self.nest.accumulators:
             shared = f"shared_{a.name}"
-            self._line(depth + 2, f"{shared}[thread] = {combined(a, f'{shared}[thread]', f'{shared}[{other}]')}")
+            self._line(depth + 2, f"{shared}[thread] = {accumulated(a, f'{shared}[thread]', f'{shared}[{other}]')}")
         self._line(depth + 1, "cuda.syncthreads()", "half = half // 2")
 
     # --- lines -------------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ from functad.lowering.nests.affine import Affine, Symbol, data
 from functad.lowering.nests.names import renamed, words_in
 from functad.lowering.nests.nest import Nest, OwnedRows, Statement, Update, fresh, names_of
 from functad.lowering.nests.reductions import at_point
-from functad.lowering.nests.updates import needed_for, neutral
-from functad.primitives.loops.text import combined as put_to
+from functad.lowering.nests.updates import identity_element, needed_for
+from functad.primitives.loops.text import put_to
 
 _OWN_NAMES = """thread group k part low first count n e at total reach more found sums counts stop last here item i mask
     rest base n_here""".split()
@@ -79,7 +79,7 @@ class _OwnedRowsEmitter(CudaEmitter):
         self._line(0, f"for part in range(cuda.blockIdx.x, {self.blocks}, cuda.gridDim.x):")
         self._line(1, f"low = {self.rows} * part", f"stop = min(low + {self.rows}, {self.owned.end})")
         self._line(1, f"for e in range(thread, {self.groups * self.size}, {self.threads}):")
-        self._line(2, f"sums[e] = {neutral(self.update.kind, self.dtype)}")
+        self._line(2, f"sums[e] = {identity_element(self.update.kind, self.dtype)}")
         self._line(1, f"for first in range(0, {self.count}, {self.looks}):")
         self._look()
         self._line(2, f"total = i64(counts[{self.threads - 1}])")

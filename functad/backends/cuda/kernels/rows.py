@@ -13,7 +13,7 @@ from functad.backends.cuda.kernels.mapping import in_any_order, shared_bytes
 from functad.backends.cuda.kernels.vectors import PLAIN_MEMORY
 from functad.dtypes import compute_dtype
 from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
-from functad.lowering.nests.affine import Affine, Symbol, loop
+from functad.lowering.nests.affine import Affine, Symbol, loop, symbols_of
 from functad.lowering.nests.nest import POST, PRE, Load, Nest, Statement, Store, names_of, uses_of
 from functad.lowering.nests.reductions import at_point, store_at
 from functad.lowering.steps import NestStep, Step
@@ -168,16 +168,11 @@ def _cut(nest: Nest, rows: int) -> Nest | None:
     at = {first: row * (first.extent // rows) + column}
     return replace(
         nest,
-        loops=[_symbol(row), _symbol(column), *nest.loops[1:]],
+        loops=[*symbols_of(row, column), *nest.loops[1:]],
         reduced=[False, *nest.reduced],
         statements=[at_point(s, at, {}) for s in nest.statements],
         stores=[store_at(s, at, {}) for s in nest.stores],
     )
-
-
-def _symbol(index: Affine) -> Symbol:
-    ((symbol, _),) = index.terms
-    return symbol
 
 
 class _RowMemory:

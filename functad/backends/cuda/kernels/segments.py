@@ -14,7 +14,7 @@ from functad.backends.cuda.kernels.mapping import map_nest, map_range
 from functad.lowering.memory.buffers import Buffer, new_buffer
 from functad.lowering.nests.nest import PRE, Nest, Segments, Update, fresh, names_of
 from functad.lowering.nests.updates import may_be_parted
-from functad.primitives.loops.text import combined
+from functad.primitives.loops.text import put_to
 
 
 def emit_segments(nest: Nest, name: str, threads: int) -> list[tuple[str, CudaKernel]]:
@@ -178,4 +178,4 @@ class _SegmentsEmitter(CudaEmitter):
         self._line(depth, f"{self.at} = {self.at} + 1")
 
     def _put_to(self, before: str, value: str) -> str:
-        return combined(self.update.kind, self.update.buffer.dtype, before, value)
+        return put_to(self.update.kind, self.update.buffer.dtype, before, value)

@@ -15,7 +15,7 @@ from functad.backends.cuda.kernels.mapping import LoopMapping, MappedLoop, map_n
 from functad.backends.cuda.scalars.words import WIDTH
 from functad.dtypes import is_narrow_float, kind_of
 from functad.lowering.memory.buffers import Buffer, Storage
-from functad.lowering.nests.affine import Affine, Symbol, loop
+from functad.lowering.nests.affine import Affine, Symbol, loop, symbols_of
 from functad.lowering.nests.nest import PRE, Let, Load, Nest, Statement, Store, fresh, names_of
 from functad.lowering.nests.reductions import at_point, store_at
 
@@ -70,7 +70,7 @@ def in_fours(nest: Nest, mapping: LoopMapping, threads: int) -> Fours | None:
         values = {a.name: (a.value,) for a in accumulators}
     made = replace(
         nest,
-        loops=[*nest.loops[:-1], _symbol(quarter)],
+        loops=[*nest.loops[:-1], *symbols_of(quarter)],
         statements=statements,
         stores=stores,
         accumulators=accumulators,
@@ -107,11 +107,6 @@ def _depends(s: Statement, last: Symbol, names: dict[str, str]) -> bool:
     position = s.offset if isinstance(s, Load) else s.value
     assert isinstance(position, Affine)
     return any(x is last or x.name in names for x in position.symbols())
-
-
-def _symbol(index: Affine) -> Symbol:
-    ((symbol, _),) = index.terms
-    return symbol
 
 
 def _mapped(nest: Nest, mapping: LoopMapping, name: str, threads: int) -> LoopMapping:

@@ -22,8 +22,8 @@ from functad.backends.cuda.scalars.words import TERMS
 from functad.dtypes import kind_of
 from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
 from functad.lowering.nests.affine import data
-from functad.lowering.nests.nest import PRE, Let, Load, Nest, Statement, fresh, literal_text, names_of
-from functad.lowering.nests.printing import Parameter, own_names_apart, parameters
+from functad.lowering.nests.nest import PRE, Let, Load, Nest, Statement, fresh, names_of, typed_literal
+from functad.lowering.nests.printing import Parameter, kernel_parameters, own_names_apart
 from functad.lowering.nests.reductions import at_point, store_at
 from functad.lowering.steps import GemmStep
 from functad.primitives.loops.kernel_text import KernelText, total
@@ -55,7 +55,7 @@ def emit_rows_of_product(step: GemmStep, tile: ProductTile, shared: str, vocabul
 
 def sizes_of(products: Sequence[GemmStep]) -> ProductSizes:
     """What the cost of a sum of products depends on."""
-    widths = [layout.width for step in products for layout in layouts_of(step)]
+    widths = [layout.width for step in products for layout in operand_layouts(step)]
     (step, *_), terms = products, sum(step.k for step in products)
     return ProductSizes(step.batch, step.m, step.n, terms, step.c.dtype.itemsize, min(widths))
 
@@ -82,7 +82,7 @@ class OperandLayout(NamedTuple):
     width: int
 
 
-def layouts_of(step: GemmStep) -> tuple[OperandLayout, OperandLayout]:
+def operand_layouts(step: GemmStep) -> tuple[OperandLayout, OperandLayout]:
     """How the operands of a product lie."""
     return (
         _layout(step.a, not step.ta, step.lda, step.a_offset, step.a_batch, step.m, step.k),
@@ -108,7 +108,7 @@ class Ending:
         if is_kept or step.beta:
             self.given[step.c.storage] = ("c", step.c, "rw" if step.beta else "w")
         for nest in nests:
-            for storage, (name, buffer, mode) in parameters(nest).items():
+            for storage, (name, buffer, mode) in kernel_parameters(nest).items():
                 known = self.given.get(storage)
                 if storage is step.c.storage and mode == "r" and known is None:
                     continue  # it is the sum
@@ -141,9 +141,9 @@ class Ending:
             text.line(f"start{x} = c[{place}]")
         for x in points:
             if step.alpha != 1:
-                text.line(f"value{x} = {literal_text(step.alpha, step.c.dtype)} * value{x}")
+                text.line(f"value{x} = {typed_literal(step.alpha, step.c.dtype)} * value{x}")
             if step.beta:
-                factor = "" if step.beta == 1 else f"{literal_text(step.beta, step.c.dtype)} * "
+                factor = "" if step.beta == 1 else f"{typed_literal(step.beta, step.c.dtype)} * "
                 text.line(f"value{x} = value{x} + {factor}start{x}")
         for x, place, test in zip(points, places, inside) if self.is_kept else ():
             with text.block(*([f"if {test}:"] if test else [])):
@@ -156,7 +156,7 @@ class Ending:
             for one, test in zip(stores, inside):
                 stored = point_of(one, self.given).rstrip("\n")
                 lines.append(f"if {test}:\n{textwrap.indent(stored, '    ')}" if test else stored)
-            own = [name for storage, (name, _, _) in self.given.items() if storage in parameters(nest)]
+            own = [name for storage, (name, _, _) in self.given.items() if storage in kernel_parameters(nest)]
             body, _ = own_names_apart("\n".join(lines), own, {*self.vocabulary, *taken, *names} - {*own})
             taken |= set_in(body)
             text.line(*body.split("\n"))
@@ -259,7 +259,7 @@ class _ProductText:
         self.products, self.step, self.tile, self.ending = products, products[0], tile, ending
         self.text = KernelText()
         step, self.operands = self.step, _operands(products)
-        layouts = [layout for product in products for layout in layouts_of(product)]
+        layouts = [layout for product in products for layout in operand_layouts(product)]
         sides = [_Side(name, layout, tile) for name, layout in zip(self.operands, layouts)]
         self.sides = list(zip(sides[::2], sides[1::2]))
         self.dtype: np.dtype = step.c.dtype

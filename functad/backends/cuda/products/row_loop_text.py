@@ -15,7 +15,7 @@ from functad import machine_model
 from functad.backends.cuda.kernels.emit import SHARED_TYPES, CudaEmitter, CudaKernel, set_in
 from functad.backends.cuda.kernels.mapping import LoopMapping, MappedLoop
 from functad.backends.cuda.kernels.vectors import WIDTH, in_fours
-from functad.backends.cuda.products.kernels import emit_rows_of_product, layouts_of, sizes_of
+from functad.backends.cuda.products.kernels import emit_rows_of_product, operand_layouts, sizes_of
 from functad.backends.cuda.products.row_loops import (
     NoRowsError,
     RowAxes,
@@ -315,7 +315,7 @@ class _RowLoopText:
             step.ldb, strides["c"], step.alpha, step.beta,
         )  # fmt: skip
         kind, tile = step.c.dtype.name, self.products[id(item)]
-        if not has_lines_for(tile, min(layout.width for layout in layouts_of(of_rows))):
+        if not has_lines_for(tile, min(layout.width for layout in operand_layouts(of_rows))):
             raise NoRowsError  # the tile was chosen for operands of which more is loaded at a time
         text = emit_rows_of_product(of_rows, tile, f"tiles_{kind}", self.vocabulary)
         return "\n".join([*lines, text])

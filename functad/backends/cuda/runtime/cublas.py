@@ -55,7 +55,7 @@ def takes(dtype: np.dtype) -> bool:
     return dtype.name in _TYPES
 
 
-def library(path: str) -> Any:
+def cublas_library(path: str) -> Any:
     """The library of that path, and what it is made of, which lies beside it.
 
     Raises:

@@ -21,13 +21,13 @@ class Access(NamedTuple):
 
 
 class Order(NamedTuple):
-    """What a node waits for, none of it twice: what these wait for is left out. lane: see `ordered`."""
+    """What a node waits for, none of it twice: what these wait for is left out. lane: see `dependencies_of`."""
 
     after: tuple[int, ...]
     lane: int
 
 
-def ordered(nodes: Sequence[Sequence[Access]], uses_lane: Sequence[bool], lanes: int) -> list[Order]:
+def dependencies_of(nodes: Sequence[Sequence[Access]], uses_lane: Sequence[bool], lanes: int) -> list[Order]:
     """What each node waits for, so that all memory is what it is where nodes run one after the other.
 
     uses_lane: which nodes need a memory to work in, of which there are so many; who has the same one waits.

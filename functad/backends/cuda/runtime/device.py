@@ -73,7 +73,7 @@ class CudaDevice(Device):
 
 
 @cache
-def devices() -> list[CudaDevice]:
+def cuda_devices() -> list[CudaDevice]:
     """The GPUs, in the order of their numbers.
 
     Raises:
@@ -84,7 +84,7 @@ def devices() -> list[CudaDevice]:
         found = [CudaDevice(n, simulated.SimulatedDriver(n)) for n in range(simulated.DEVICES)]
     else:
         calls = driver_library.library()
-        count = driver_library.start(calls)
+        count = driver_library.start_driver(calls)
         compiler = imported("functad.backends.cuda.compile.compiler")
         found = [CudaDevice(n, CudaDriver(calls, n, compiler)) for n in range(count)]
     gpus[:] = found

@@ -105,7 +105,7 @@ class CudaDriver:
         self._current = _Current()
         self.waits = os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0")
         self._get_context = calls.cuCtxGetCurrent
-        driver_library.start(calls)
+        driver_library.start_driver(calls)
         self._device = self.got(ctypes.c_int, "cuDeviceGet", number).value
         self._context = self.got(_pointer, "cuDevicePrimaryCtxRetain", self._device).value
         # What becomes a part of a graph is recorded in streams of their own: what other threads start meanwhile is no
@@ -243,7 +243,7 @@ class CudaDriver:
         path = self._compiler.found_library("libcublas.so*")
         if path is None:
             return None
-        return cublas.Cublas(cublas.library(path), self.stream, self.allocate)
+        return cublas.Cublas(cublas.cublas_library(path), self.stream, self.allocate)
 
     def _function(self, launch: Launch) -> int:
         key = (launch.kernel.text, launch.types)

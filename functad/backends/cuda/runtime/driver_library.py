@@ -137,7 +137,7 @@ def library() -> Any:
     return loaded
 
 
-def start(calls: Any) -> int:
+def start_driver(calls: Any) -> int:
     """Start the driver. Returns how many GPUs it has.
 
     Raises:

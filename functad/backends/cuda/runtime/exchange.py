@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functad.array import Array
-from functad.backends.cuda.runtime.device import CudaDevice, devices
+from functad.backends.cuda.runtime.device import CudaDevice, cuda_devices
 from functad.backends.cuda.runtime.memory import DeviceMemory, described
 from functad.device_arrays import on_device
 from functad.dtypes import dtype_of_ndarray, kind_of, plain_dtype
@@ -150,7 +150,7 @@ def array_of_dlpack(x: Any) -> Array:
         CopyError: it is not contiguous, or in a form that is not known. DTypeError: arrays cannot have its dtype.
     """
     number = x.__dlpack_device__()[1]
-    stream = devices()[number].driver.stream or None
+    stream = cuda_devices()[number].driver.stream or None
     try:
         capsule = x.__dlpack__(stream=stream, max_version=_VERSION)
     except TypeError:  # an older library
@@ -210,7 +210,7 @@ def _dense(shape: Sequence[int], strides: Sequence[int], dtype: np.dtype) -> boo
 
 
 def _device_of(address: int) -> CudaDevice:
-    found = [d for d in devices() if d.driver.owns(address)] if address else devices()[:1]
+    found = [d for d in cuda_devices() if d.driver.owns(address)] if address else cuda_devices()[:1]
     if not found:
         raise DeviceError(f"the address {address:#x} is not in the memory of a GPU that functad knows")
     return found[0]

@@ -71,7 +71,9 @@ class Launch(NamedTuple):
     @property
     def types(self) -> tuple[tuple[str, str], ...]:
         """Of each argument whether it is an array, and its dtype: with the kernel, what machine code depends on."""
-        return tuple([("array" if isinstance(a, ArrayPlace) else "number", dtype_of(a).name) for a in self.arguments])
+        return tuple(
+            [("array" if isinstance(a, ArrayPlace) else "number", argument_dtype(a).name) for a in self.arguments]
+        )
 
 
 class LibraryProduct(NamedTuple):
@@ -102,7 +104,7 @@ class LibraryProduct(NamedTuple):
     precision: str | None = None
 
 
-def dtype_of(argument: ArrayPlace | LaunchNumber) -> np.dtype:
+def argument_dtype(argument: ArrayPlace | LaunchNumber) -> np.dtype:
     """The dtype of an argument; Python's numbers have 64 bits."""
     return argument.dtype if isinstance(argument, (ArrayPlace, np.generic)) else np.asarray(argument).dtype
 

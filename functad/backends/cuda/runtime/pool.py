@@ -56,7 +56,7 @@ class Request(NamedTuple):
 
 def request(nbytes: int, what: str, by: str) -> Request:
     """what, by: named where memory runs out: such as a type, and the function whose result it is."""
-    return Request(nbytes, (what, by), rounded(nbytes))
+    return Request(nbytes, (what, by), size_class(nbytes))
 
 
 class MemoryPool:
@@ -176,7 +176,7 @@ class MemoryPool:
 _SHOWN = 8
 
 
-def rounded(nbytes: int) -> int:
+def size_class(nbytes: int) -> int:
     """The size of the piece that is taken for so many bytes: sizes close to each other share pieces.
 
     >>> rounded(1), rounded(5000), rounded(3_000_000)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functad import machine_model
-from functad.backends.cuda.runtime.dependencies import Access, Order, ordered
+from functad.backends.cuda.runtime.dependencies import Access, Order, dependencies_of
 from functad.backends.cuda.runtime.device import CudaDevice
 from functad.backends.cuda.runtime.launching import Launch, LaunchNode, LibraryProduct
 from functad.backends.cuda.runtime.pool import PoolBlock
@@ -85,7 +85,7 @@ class StretchWalker(Walker):
             return [Order((number - 1,) if number else (), 0) for number in range(len(launches))]
         accesses = [list(self._accesses(instruction, places)) for instruction, places in self.found]
         by_library = [isinstance(launch, LibraryProduct) for launch in launches]
-        return ordered(accesses, by_library, machine_model.CUDA_LANES)
+        return dependencies_of(accesses, by_library, machine_model.CUDA_LANES)
 
     def _accesses(self, instruction: Instruction, places: Sequence[Address]) -> Iterator[Access]:
         at = dict(zip(memories_of(instruction), places))
