@@ -4,13 +4,15 @@ Arrays of some size begin at a cache line, so that no vector lies in two of them
 
 glibc gives the end of its heap back to the system as soon as a little of it is free. The next large results then take
 a page fault for each 4 KiB, call by call, which can cost ten times what computing them does. What is too large for its
-heap lies in blocks that functad keeps itself.
+heap lies in blocks that functad keeps itself. Those beyond the limit are lent to the system: it may take their pages
+whenever it needs memory, that of a container too, and until then they are there for the next large result.
 """
 
 from __future__ import annotations
 
 import ctypes
 import math
+import mmap
 import os
 import sys
 from collections.abc import Sequence
@@ -53,19 +55,46 @@ class LargeBlock(np.ndarray):
 
     def __del__(self) -> None:
         memory = self.base
-        if type(memory) is not AlignedMemory or memory.nbytes > machine_model.KEPT_FREED_BYTES:
-            return  # a part of a block, or too much
+        if type(memory) is not AlignedMemory:
+            return  # a part of a block
         _kept[id(memory)] = memory
-        excess = sum(memory.nbytes for memory in list(_kept.values())) - machine_model.KEPT_FREED_BYTES
-        for key in list(_kept):
-            if excess > 0 and (oldest := _kept.pop(key, None)) is not None:
-                excess -= oldest.nbytes
+        excess = _taken_beyond(_kept, machine_model.KEPT_FREED_BYTES)
+        _lent.update((id(memory), memory) for memory in excess if _lend(memory))
+        if _lent:
+            _taken_beyond(_lent, machine_model.LENT_SHARE * _memory_of_machine())
+
+
+def _taken_beyond(blocks: dict[int, np.ndarray], most: float) -> list[np.ndarray]:
+    """The oldest blocks, taken out until the others are no more than so many bytes."""
+    taken, excess = [], sum(memory.nbytes for memory in list(blocks.values())) - most
+    for key in list(blocks):
+        if excess > 0 and (oldest := blocks.pop(key, None)) is not None:
+            excess -= oldest.nbytes
+            taken.append(oldest)
+    return taken
+
+
+def _lend(memory: np.ndarray) -> bool:
+    """Let the system take pages of dead memory when it needs them; returns whether it knows how to."""
+    if not hasattr(mmap, "MADV_FREE"):
+        return False
+    address, page = _address(memory), mmap.PAGESIZE
+    first, end = -(-address // page) * page, (address + memory.nbytes) // page * page
+    madvise = ctypes.CDLL(None).madvise
+    return not madvise(ctypes.c_void_p(first), ctypes.c_size_t(end - first), mmap.MADV_FREE)
+
+
+@cache
+def _memory_of_machine() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE
 
 
 OWN_MEMORY = (AlignedMemory, LargeBlock)
 """What an array is based on that has all of its memory for itself."""
 
-_kept: dict[int, np.ndarray] = {}  # the oldest first; each step on it is one of Python's, so threads need no lock
+# Dead blocks, the oldest first; each step on a dict is one of Python's, so threads need no lock.
+_kept: dict[int, np.ndarray] = {}
+_lent: dict[int, np.ndarray] = {}
 
 
 def aligned_empty(shape: Sequence[int], dtype: Any) -> np.ndarray:
@@ -86,13 +115,15 @@ def large_empty(shape: Sequence[int], dtype: Any) -> np.ndarray:
     """An array of more than `LARGEST_OF_THE_HEAP` bytes that nothing was written to, as `numpy.empty`."""
     dtype = np.dtype(dtype)
     nbytes = math.prod(shape) * dtype.itemsize
-    for key, memory in list(_kept.items()):
-        if memory.nbytes == nbytes + machine_model.CACHE_LINE and _kept.pop(key, None) is not None:
-            return _large(memory, shape, dtype)
+    for blocks in (_kept, _lent):
+        for key, memory in list(blocks.items()):
+            if memory.nbytes == memory_bytes(nbytes) and blocks.pop(key, None) is not None:
+                return _large(memory, shape, dtype)
     try:
         memory = _memory_for(nbytes)
     except MemoryError:
         _kept.clear()
+        _lent.clear()
         memory = _memory_for(nbytes)
     return _large(memory, shape, dtype)
 
@@ -114,8 +145,12 @@ def memory_bytes(nbytes: int) -> int:
 
 def _unaligned(memory: np.ndarray) -> int:
     """How many bytes after the beginning of some memory a cache line begins."""
-    # NumPy takes ten times as long to tell an address.
-    return -ctypes.addressof(ctypes.c_char.from_buffer(memory)) % machine_model.CACHE_LINE  # type: ignore[arg-type]
+    return -_address(memory) % machine_model.CACHE_LINE
+
+
+def _address(memory: np.ndarray) -> int:
+    # NumPy takes ten times as long to tell it.
+    return ctypes.addressof(ctypes.c_char.from_buffer(memory))  # type: ignore[arg-type]
 
 
 def is_aligned(shape: Sequence[int], dtype: Any) -> bool:

@@ -71,6 +71,7 @@ SHAPE = (LARGEST_OF_THE_HEAP // 4 + 1000,)
 
 def test_a_large_array_takes_the_memory_of_a_dead_one_of_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(freed_memory, "_kept", {})
+    monkeypatch.setattr(freed_memory, "_lent", {})
     first = large_empty(SHAPE, "float32")
     first[-1] = 3.0
     part, place = first[5:], address(first)
@@ -85,6 +86,7 @@ def test_a_large_array_takes_the_memory_of_a_dead_one_of_its_size(monkeypatch: p
 
 def test_no_more_is_kept_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(freed_memory, "_kept", {})
+    monkeypatch.setattr(freed_memory, "_lent", {})
     monkeypatch.setattr(machine_model, "KEPT_FREED_BYTES", 4 * (SHAPE[0] * 4 + machine_model.CACHE_LINE))
     arrays = [large_empty(SHAPE, "float32") for _ in range(6)]
     newest = address(arrays[-1])
@@ -94,9 +96,37 @@ def test_no_more_is_kept_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None
     assert any(0 <= newest - memory.ctypes.data < machine_model.CACHE_LINE for memory in freed_memory._kept.values())
     monkeypatch.setattr(machine_model, "KEPT_FREED_BYTES", 1000)
     large_empty((SHAPE[0] + 7,), "float32")
-    assert SHAPE[0] + 7 not in {
-        (memory.nbytes - machine_model.CACHE_LINE) // 4 for memory in freed_memory._kept.values()
-    }
+    assert not freed_memory._kept
+
+
+def lazily_freed() -> int:
+    """Bytes of this process that the system may take."""
+    with open("/proc/self/smaps") as file:
+        return sum(1024 * int(line.split()[1]) for line in file if line.startswith("LazyFree:"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's /proc")
+def test_what_is_beyond_the_limit_is_lent_to_the_system_up_to_a_part_of_the_machines_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nbytes = SHAPE[0] * 4 + machine_model.CACHE_LINE
+    monkeypatch.setattr(freed_memory, "_kept", {})
+    monkeypatch.setattr(freed_memory, "_lent", {})
+    monkeypatch.setattr(machine_model, "KEPT_FREED_BYTES", 1000)
+    monkeypatch.setattr(freed_memory, "_memory_of_machine", lambda: 2 * nbytes / machine_model.LENT_SHARE)
+    before = lazily_freed()
+    arrays = [large_empty(SHAPE, "float32") for _ in range(3)]
+    for k in range(3):
+        arrays[k][:] = 3.0
+    places = [address(x) for x in arrays]
+    while arrays:
+        del arrays[0]
+    assert not freed_memory._kept and len(freed_memory._lent) == 2
+    assert lazily_freed() - before > 1.9 * nbytes
+    again = [large_empty(SHAPE, "float32") for _ in range(2)]
+    assert [address(x) for x in again] == places[1:] and not freed_memory._lent
+    again[0][:] = again[1][:] = 4.0
+    assert lazily_freed() <= before
 
 
 @pytest.mark.parametrize("dtype", ["float32", BFLOAT16])
