@@ -120,6 +120,21 @@ def test_sums_of_widened_products_do_not_overflow(state):
     np.testing.assert_array_equal(got, want)
 
 
+def test_what_a_loop_computes_of_products_is_not_computed_of_their_sum():
+    count = machine_model.UNROLLED_STEPS + 1
+    rows, weights = (RNG.normal(size=shape).astype(np.float32) for shape in ((STEPS, count, 40), (STEPS, 40, 30)))
+
+    def total(rows, weights):
+        def step(carry, given):
+            state, summed = carry
+            state = jnp.tanh(state + given[0])
+            return (state, summed + lax.map(jnp.sin, state @ given[1])), None
+
+        return lax.scan(step, (rows[0], jnp.zeros((count, 30))), (rows, weights))[0][1]
+
+    np.testing.assert_allclose(functad.jit(total)(rows, weights), total(rows, weights), rtol=1e-3, atol=1e-3)
+
+
 def test_what_does_not_change_is_computed_before_the_loop():
     def fun(a, xs):
         return lax.scan(lambda total, x: (total + jnp.sin(a).sum() * x, None), 0.0, xs)[0]

@@ -97,3 +97,29 @@ def test_without_memory_for_two_steps_all_is_added_up_step_by_step(fun: Callable
 def test_carries_that_are_more_than_sums_stay(fun: Callable[..., Any]) -> None:
     (loop,) = scans(optimized(fun, 1 << 20))
     assert loop.params["length"] == 6 and loop.params["num_carry"] > 0
+
+
+def mapped(rows: Any, w: Any, v: Any) -> Any:
+    """What is added is computed from products by a loop, which has a rule for cotangents, but is not linear."""
+    return lax.scan(lambda c, x: (c + lax.map(jnp.sin, x.T @ jnp.tanh(x)), None), jnp.zeros((5, 5)), rows)[0]
+
+
+def rounded(rows: Any, w: Any, v: Any) -> Any:
+    def step(total: Any, x: Any) -> Any:
+        return total + lax.reduce_precision(x.T @ jnp.tanh(x), 8, 3), None
+
+    return lax.scan(step, jnp.zeros((5, 5)), rows)[0]
+
+
+@pytest.mark.parametrize("fun", [mapped, rounded])
+def test_products_of_which_something_is_computed_are_not_added_up_before(fun: Callable[..., Any]) -> None:
+    (loop,) = scans(optimized(fun, 1 << 20))
+    assert loop.params["num_carry"] == 1
+
+
+@pytest.mark.parametrize("steps", [0, 1])
+def test_loops_of_no_or_one_step_are_no_strips(steps: int) -> None:
+    def short(rows: Any, w: Any, v: Any) -> Any:
+        return lax.scan(lambda c, x: (c + x.T @ jnp.tanh(x), None), jnp.ones((5, 5)), rows[:steps])
+
+    assert not scans(optimized(short, 1 << 20))

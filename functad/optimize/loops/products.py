@@ -25,6 +25,7 @@ from functad.primitives.arithmetic import add, add_p
 from functad.primitives.common import add_any_p, reduce_sum, reduce_sum_p
 from functad.primitives.contraction import dot_general_p
 from functad.primitives.joining import concatenate
+from functad.primitives.precision import reduce_precision_p
 from functad.records import NamedTuple
 from functad.tracing import bind
 
@@ -237,9 +238,10 @@ def linear_chain(term: Atom, defined: Mapping[Atom, Eqn], uses: Counter[Atom], l
 
 def is_move(eqn: Eqn) -> bool:
     """Whether an equation is linear in its one operand, and loses no digits: those of a sum over all steps count."""
-    dtype = eqn.outvars[0].aval.dtype
-    is_linear = len(eqn.invars) == 1 and not isinstance(eqn.primitive.transpose, Absent)  # so it has that rule
-    return is_linear and kind_of(dtype) == "f" and np.can_cast(dtype, eqn.invars[0].aval.dtype)
+    dtype, primitive = eqn.outvars[0].aval.dtype, eqn.primitive
+    if isinstance(primitive.transpose, Absent) or primitive.multiple_results or primitive is reduce_precision_p:
+        return False  # what runs Programs has a rule, too, whether these are linear or not
+    return len(eqn.invars) == 1 and kind_of(dtype) == "f" and np.can_cast(dtype, eqn.invars[0].aval.dtype)
 
 
 def stacks_of(scan: Scan) -> dict[Atom, Atom]:

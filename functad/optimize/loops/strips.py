@@ -39,7 +39,7 @@ def steps_of_strip(eqn: Eqn, simplify: Simplify) -> int:
     As many as a number that divides those of the scan, and as what they stack leaves memory for.
     """
     length, count = eqn.params["length"], eqn.params["num_carry"]
-    if is_in_map() is not False or length == UNKNOWN or count == 0 or not _adds_up(eqn):
+    if is_in_map() is not False or length == UNKNOWN or length < 2 or count == 0 or not _adds_up(eqn):
         return 0
     body = simplified_as_map(eqn, simplify)
     if not has_large_product(body):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -117,6 +118,21 @@ def test_who_comes_while_a_call_is_under_way_is_sent_away() -> None:
     )
     assert type(call(x, x)) is DeviceArray and type(call(x, x)) is DeviceArray
     assert seen == [(None, ["PoolBlock"] * 2)] * 2
+
+
+def test_a_copy_of_a_donated_argument_that_is_made_meanwhile_is_not_its_results() -> None:
+    device = fake_device()
+    seen: list[Any] = []
+
+    def start(memories: list[Any]) -> list[Any]:
+        seen.append(weakref.ref(memory_of(w).host()))  # as another thread might
+        return []
+
+    call: Any = direct.bind_on_device(start, "address", device, direct.DeviceCallTypes([X], NAMES[:1], [X], [0], True))
+    w = array(device)
+    place, result = memory_of(w).address, call(w)
+    assert memory_of(result).address == place and memory_of(result).kept is None
+    assert [copy() for copy in seen] == [None]
 
 
 def test_what_fails_takes_nothing_and_leaks_nothing() -> None:

@@ -173,13 +173,20 @@ def device_results(pool, words, new, committed) -> int:
         memory = 0
         if entry[RESULT_LEAF] >= 0:
             memory = leaves[LEAF_SIZE * entry[RESULT_LEAF] + LEAF_MEMORY]
+            put_word(pool, memory, words[MEMORY_KEPT], pool[w.NONE])  # who has looked meanwhile has seen the argument
         else:
             memory = new[0]
             new += 8
-            call_word(pool[w.INCREF], committed)
-            call_word(pool[w.DECREF], memory[words[MEMORY_COMMITTED]])
-            memory[words[MEMORY_COMMITTED]] = committed
+            put_word(pool, memory, words[MEMORY_COMMITTED], committed)
         call_word(pool[w.INCREF], memory)
         entry[w.RESULT_VALUE] = memory
         entry += 8 * RESULT_SIZE
     return wrapped(pool, first, words[RESULTS], RESULT_SIZE)
+
+
+def put_word(pool, thing, place, value) -> None:
+    """Let a word of an object be another object."""
+    before = thing[place]
+    call_word(pool[w.INCREF], value)
+    thing[place] = value
+    call_word(pool[w.DECREF], before)
