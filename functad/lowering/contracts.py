@@ -15,7 +15,7 @@ from functad.lowering.steps import BranchStep, GemmStep, LoopStep, NestStep, Pla
 
 
 def check_schedule(schedule: Schedule) -> None:
-    """Raise ProgramError unless all that is read was written before, and lies where its buffer is."""
+    """Raise ProgramError unless all that is read was written before, and each result has memory of its own."""
     memory = _Memory()
     for buffer in (*schedule.inputs, *schedule.constants):
         memory.write(buffer.storage)
@@ -23,6 +23,8 @@ def check_schedule(schedule: Schedule) -> None:
     for k, result in enumerate(schedule.outputs):
         if result.size:
             memory.read(result.storage, f"result {k}")
+        if any(result.storage.memory is other.storage.memory for other in schedule.outputs[:k]):
+            raise ProgramError(f"result {k} lies in the memory of another result")
 
 
 class _Memory:

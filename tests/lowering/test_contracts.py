@@ -84,6 +84,14 @@ def test_what_is_read_was_written() -> None:
         check_schedule(schedule)
 
 
+def test_each_result_has_memory_of_its_own() -> None:
+    schedule = schedule_of(lambda x: (x, x, x + 1, x + 1, 2.0, 2.0), X)
+    check_schedule(schedule)
+    schedule.outputs[3] = schedule.outputs[2]
+    with pytest.raises(ProgramError, match="result 3 lies in the memory of another result"):
+        check_schedule(schedule)
+
+
 def test_every_result_is_written() -> None:
     schedule = schedule_of(layers, X, X.T)
     schedule.steps.pop()

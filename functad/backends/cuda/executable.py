@@ -152,7 +152,6 @@ class PlacedExecutable:
             places.update(part.moves if isinstance(part, Stretch) else ())
         outputs = self._executable.schedule.outputs
         memories = [buffer.storage.memory for buffer in outputs]
-        self._repeated = {k for k, memory in enumerate(memories) if memory in memories[:k]}
         parts = [part for part in self.plan if isinstance(part, Stretch)]
         whole = parts[0] if len(parts) == len(self.plan) == 1 else None
         self._stretch = whole if whole and not any(base.pointer for base in whole.bases) else None
@@ -197,8 +196,6 @@ class PlacedExecutable:
                 memory = memories[number]
                 memory.kept, memory.committed = None, True
             results.append(memory)
-        for k in self._repeated:  # each has memory of its own
-            results[k] = results[k].copy()
         return results
 
     def direct_call(
@@ -210,8 +207,6 @@ class PlacedExecutable:
         commits: bool,
     ) -> DirectCall | None:
         """A function of the leaves of a call themselves, as `bind_on_device` describes it; constants come before."""
-        if self._repeated:
-            return None
         given = [None if number is None else number - len(constants) for number in self._given]
         types = DeviceCallTypes(leaves, donated, results, given, commits)
         wanted, start = ("address", self.start_at) if self._starts_at_addresses else ("block", self.start)

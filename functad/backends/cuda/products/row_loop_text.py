@@ -17,7 +17,6 @@ from functad.backends.cuda.kernels.mapping import LoopMapping, MappedLoop
 from functad.backends.cuda.kernels.vectors import WIDTH, in_fours
 from functad.backends.cuda.products.kernels import emit_rows_of_product, operand_layouts, sizes_of
 from functad.backends.cuda.products.row_loops import (
-    NoRowsError,
     RowAxes,
     RowItem,
     RowLoop,
@@ -27,8 +26,8 @@ from functad.backends.cuda.products.row_loops import (
     RowRepeat,
     accesses_of,
     each_of,
-    on_memory,
 )
+from functad.backends.cuda.products.row_pointers import NoRowsError, on_memory
 from functad.backends.cuda.products.tiles import ProductTile, has_lines_for, shared_elements, tile_of_rows
 from functad.backends.cuda.scalars.registry import HAS_ALIGNED_MEMORY
 from functad.lowering.memory.buffers import Buffer, Storage, new_buffer

@@ -12,26 +12,27 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, combinations
 from operator import mul
-from typing import TypeVar
 
 from functad import machine_model
 from functad.backends.cpu.kernels.small_loops import touched_by
 from functad.backends.cuda.kernels.mapping import in_any_order
 from functad.backends.cuda.kernels.vectors import PLAIN_MEMORY
+from functad.backends.cuda.products.row_pointers import (
+    LoopPointers,
+    NoRowsError,
+    descends,
+    on_memory,
+    pointers_set_in,
+    position_in_memory,
+)
 from functad.dtypes import compute_dtype
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.affine import Affine, Symbol, delinear, linear, loop
 from functad.lowering.nests.cost import work_of
-from functad.lowering.nests.nest import Load, Nest, Store
+from functad.lowering.nests.nest import Load, Nest
 from functad.lowering.nests.reductions import at_point, store_at
-from functad.lowering.steps import ControlStep, GemmStep, LoopStep, NestStep, Step, UnlessSameStep, inner_steps
+from functad.lowering.steps import GemmStep, LoopStep, NestStep, Step, UnlessSameStep, inner_steps
 from functad.records import NamedTuple
-
-LoadOrStore = TypeVar("LoadOrStore", Load, Store)
-
-
-class NoRowsError(Exception):
-    """A loop is not one of rows."""
 
 
 class RowAxes(NamedTuple):
@@ -153,7 +154,7 @@ class _Finding:
         self.axes = RowAxes(loop("step_here", length), matrix, loop("first_here", rows), length, matrices, rows)
         if rows < 2:
             raise NoRowsError
-        self.memory = _Pointers()
+        self.memory = LoopPointers()
         self.own: set[Storage] = set()  # memory that a block has for itself
         self.known: dict[Storage, RowPlaces | None] = {}  # how rows lie in the memory written so far
         # Nests may be cut otherwise which read nothing of rows, or only what such nests have left.
@@ -162,13 +163,13 @@ class _Finding:
         self.nests = self.tries = 0
         self.wrong: set[int] = set()  # which choices did not fit to the nest looked at
         self.blamed: set[int] = set()  # and to earlier ones
-        here, self.own_pointers = touched_by([loop_step]), {*_set_in([loop_step])}
+        here, self.own_pointers = touched_by([loop_step]), {*pointers_set_in([loop_step])}
         self.private = {s for s, count in here.items() if s.kind == "arena" and touched.get(s) == count}
         if any(touched.get(s) != here[s] for s in self.own_pointers):
             raise NoRowsError  # what is behind the loop goes on from there
 
     def found(self) -> RowLoop:
-        self.memory.enter(self.loop, _position(self.loop, self.axes.step))
+        self.memory.enter(self.loop, position_in_memory(self.loop, self.axes.step))
         resolved = _without_copies([*self._resolved(self.loop.body)], self.private)
         written = {b.storage for item in each_of(resolved) for b, _, is_written in accesses_of(item) if is_written}
         self.own = own = {s for s in written if s in self.private and s not in _read_first(resolved)}
@@ -196,9 +197,9 @@ class _Finding:
                 yield self._product(step)
             elif isinstance(step, LoopStep) and step.length:
                 index = loop(f"step_{step.name}", step.length)
-                before = self.memory.enter(step, _position(step, index))
+                before = self.memory.enter(step, position_in_memory(step, index))
                 (symbol, *_) = [s for s, _ in index.terms] or [Symbol(f"step_{step.name}", 0, 0)]
-                yield RowRepeat(symbol, [*self._resolved(step.body)], _descends(step))
+                yield RowRepeat(symbol, [*self._resolved(step.body)], descends(step))
                 self.memory.leave(step, before)
                 yield from self._resolved(step.after)
             elif isinstance(step, UnlessSameStep):
@@ -368,97 +369,6 @@ class _Finding:
         (stride,) = strides
         if axes.steps > 1 and (stride <= 0 or any((offset // stride) % axes.steps != axes.step for offset in found)):
             raise NoRowsError
-
-
-def _set_in(steps: Sequence[Step]) -> Iterator[Storage]:
-    """The pointers that loops among steps set and move."""
-    for step in steps:
-        if isinstance(step, LoopStep):
-            yield from (move.target.memory for move in (*step.starts, *step.moves))
-        if isinstance(step, ControlStep):
-            for part in step.parts:
-                yield from _set_in(part)
-
-
-def _descends(step: LoopStep) -> bool:
-    """Whether a loop goes through memory from the end on."""
-    return any(move.offset < 0 for move in step.moves)
-
-
-def _position(step: LoopStep, index: Affine) -> Affine:
-    """Which step of a loop it is, if `index` counts the places in memory that its steps go through."""
-    return (step.length or 1) - 1 - index if _descends(step) else index
-
-
-class _Pointers:
-    """Where pointers are: in which memory, and how many bytes behind its begin."""
-
-    def __init__(self) -> None:
-        self._places: dict[Storage, tuple[Storage, Affine]] = {}
-
-    def enter(self, step: LoopStep, index: Affine) -> dict[Storage, tuple[Storage, Affine]]:
-        """Go into a loop; gives where pointers are at its first step."""
-        if step.predicate is not None or step.condition or step.stacks or step.count or step.counters:
-            raise NoRowsError
-        for move in step.starts:
-            storage, offset = self._of(move.source)
-            self._places[move.target.memory] = storage, offset + move.offset
-        before = dict(self._places)
-        for move in step.moves:
-            if move.target is not move.source:
-                raise NoRowsError
-            storage, offset = self._of(move.target)
-            self._places[move.target.memory] = storage, offset + index * move.offset
-        return before
-
-    def leave(self, step: LoopStep, before: Mapping[Storage, tuple[Storage, Affine]]) -> None:
-        """Go on behind a loop, where nobody uses the pointers that it moved."""
-        for move in step.moves:
-            self._places[move.target.memory] = _NOWHERE, before[move.target.memory][1]
-
-    def _of(self, storage: Storage) -> tuple[Storage, Affine]:
-        storage = storage.memory
-        found = self._places.get(storage)
-        if found is None:
-            start = 0
-            while storage.whole is not None:
-                storage, start = storage.whole.memory, start + storage.start
-            found = storage, Affine(start)
-        if found[0] is _NOWHERE:
-            raise NoRowsError
-        return found
-
-    def is_same(self, step: UnlessSameStep) -> bool:
-        one, other = self._of(step.one), self._of(step.other)
-        if one[0] is other[0] and one[1] != other[1]:
-            raise NoRowsError
-        return one[0] is other[0]
-
-    def place(self, buffer: Buffer, offset: Affine) -> tuple[Buffer, Affine]:
-        """The memory, and the position there, of an element of a buffer."""
-        storage, begin = self._of(buffer.storage)
-        size = buffer.dtype.itemsize
-        if begin.constant % size or any(c % size for _, c in begin.terms):
-            raise NoRowsError
-        begin = Affine(begin.constant // size, [(s, c // size) for s, c in begin.terms])
-        return Buffer(storage, (storage.nbytes // size,), buffer.dtype), offset + begin
-
-
-_NOWHERE = Storage("nowhere", 0, "pointer", -1)
-
-
-MemoryPlace = Callable[[Buffer, Affine], tuple[Buffer, Affine]]
-
-
-def on_memory(nest: Nest, place: MemoryPlace) -> Nest:
-    """The nest with its accesses at other places."""
-
-    def moved(s: LoadOrStore) -> LoadOrStore:
-        buffer, offset = place(s.buffer, s.offset)
-        return replace(s, buffer=buffer, offset=offset)
-
-    statements = [moved(s) if isinstance(s, Load) else s for s in nest.statements]
-    return replace(nest, statements=statements, stores=[moved(s) for s in nest.stores])
 
 
 def _runs(loops: Sequence[Symbol]) -> list[tuple[Symbol, ...]]:
