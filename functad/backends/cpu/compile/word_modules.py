@@ -13,7 +13,7 @@ from functad.backends.cpu.compile.loader import Loaded
 from functad.system.once import imported
 
 
-def functions_of(module: ModuleType, *, effort: int = 0) -> Loaded:
+def word_functions(module: ModuleType, *, effort: int = 0) -> Loaded:
     """The functions that a module exports. effort: see `integer_compiler.compile_words`."""
     source = Path(str(module.__file__)).read_text(encoding="utf-8")
 

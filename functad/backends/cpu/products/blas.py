@@ -18,7 +18,7 @@ import numpy as np
 from functad import machine_model
 from functad.backends.cpu.compile import objects
 from functad.backends.cpu.compile.loader import Loaded
-from functad.backends.cpu.compile.word_modules import functions_of
+from functad.backends.cpu.compile.word_modules import word_functions
 from functad.backends.cpu.runtime import layout as w
 from functad.backends.cpu.runtime import strided_copies
 from functad.backends.cpu.runtime.pool import address_of
@@ -108,12 +108,12 @@ def has_routine(name: str, dtype: Any) -> bool:
 @cache
 def copier() -> np.ndarray[Any, Any]:
     """The word through which kernels copy between arrays of any layout (`scalars.copies`)."""
-    return np.array([_copies()["strided_copy"]], np.int64)
+    return np.array([_copies()["copy_elements"]], np.int64)
 
 
 @cache
 def _copies() -> Loaded:
-    return functions_of(strided_copies, effort=3)
+    return word_functions(strided_copies, effort=3)
 
 
 @cache

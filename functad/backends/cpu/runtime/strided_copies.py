@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from functad import machine_model
 
-EXPORTS = ("strided_copy",)
+EXPORTS = ("copy_elements",)
 
 
-def strided_copy(
+def copy_elements(
     item, to, source, count_0, to_0, from_0, count_1, to_1, from_1, count_2, to_2, from_2, count_3, to_3, from_3
 ) -> None:  # fmt: skip
     """Copy elements of `item` bytes along four axes: how many, and how many elements neighbours lie apart."""

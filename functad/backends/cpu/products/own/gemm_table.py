@@ -18,7 +18,7 @@ import numpy as np
 from functad.backends.cpu.compile import objects
 from functad.backends.cpu.compile.loader import Loaded
 from functad.backends.cpu.compile.processor import processor
-from functad.backends.cpu.compile.word_modules import functions_of
+from functad.backends.cpu.compile.word_modules import word_functions
 from functad.backends.cpu.products.own import gemm_direct as d
 from functad.backends.cpu.products.own import gemm_panels as p
 from functad.backends.cpu.runtime import layout as w
@@ -41,7 +41,7 @@ def with_table(
 
     others: the handle of who computes those with a short side; if None, they are computed in the same way.
     """
-    panels, vectors = functions_of(p), _vectors(dtype, "compile_vectors", dtype.name, _VECTORS)
+    panels, vectors = word_functions(p), _vectors(dtype, "compile_vectors", dtype.name, _VECTORS)
     # A room for everybody who may multiply at once; should there be more, they wait for each other.
     rooms = 2 * available_cores()[0]
     memory = np.empty(rooms * p.ROOM_BYTES + 4096, np.uint8)
@@ -68,7 +68,7 @@ def direct_table(
 
     others: the handle of who computes what fills no tile.
     """
-    tiles, vectors = functions_of(d), _vectors(dtype, "compile_direct", f"direct_{dtype.name}", _DIRECT)
+    tiles, vectors = word_functions(d), _vectors(dtype, "compile_direct", f"direct_{dtype.name}", _DIRECT)
     words = np.zeros(d.TABLE_SIZE, np.int64)
     words[: d.OTHERS] = handle
     words[w.GEMM_ENTRY] = tiles["multiply_direct"]
