@@ -27,6 +27,7 @@ from functad.lowering_rules import Callback
 from functad.primitive_record import Absent as Absent
 from functad.primitive_record import Diagonal as Diagonal
 from functad.primitive_record import Example as Example
+from functad.primitive_record import JointlyLinear as JointlyLinear
 from functad.primitive_record import Linearize as Linearize
 from functad.primitive_record import OwnDerivative as OwnDerivative
 from functad.primitive_record import Primitive as Primitive

@@ -68,6 +68,19 @@ class OwnDerivative(Record):
     """
 
 
+class JointlyLinear(Record):
+    """The jvp rule of an operation that is linear in some operands together, but for constants; calling it runs `rule`.
+
+    operands: the places of these. With all else known, the transpose rule takes a cotangent of the result to theirs.
+    """
+
+    rule: Callable[..., Any]
+    operands: slice
+
+    def __call__(self, primals: Sequence[Any], output: Any, tangents: Sequence[Any], **params: Any) -> Any:
+        return self.rule(primals, output, tangents, **params)
+
+
 class Diagonal(Record):
     """The jvp rule of an element-wise operation; calling it runs `rule`, the sum of what its operands contribute.
 

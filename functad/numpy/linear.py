@@ -68,9 +68,8 @@ def dot_general(
     precision: Any = None,
 ) -> Array:
     """Contract operands of one dtype; the result has batch axes, then the rest of lhs, then that of rhs."""
-    numbers = (tuple(map(tuple, contract)), tuple(map(tuple, batch)))
     wanted = canonical_dtype(preferred_element_type) or lhs.dtype
-    return contraction.dot_general(lhs, rhs, numbers, wanted, precision_word(precision))
+    return contraction.dot_general(lhs, rhs, (contract, batch), wanted, precision_word(precision))
 
 
 def _operands(name: str, a: Any, b: Any) -> tuple[Any, Any]:

@@ -119,6 +119,10 @@ def checked_scalar(x: Any, dtype: np.dtype, name: str) -> np.ndarray:
     return converted(np.asarray(x), dtype)
 
 
+_NOT_FINITE = (math.inf, -math.inf)
+_FLOATS = {dtypes.float32, dtypes.float64}  # to which NumPy rounds as `converted` does
+
+
 def _wrapped_scalar(x: Any, dtype: np.dtype, name: str) -> np.ndarray:
     """As `checked_scalar`, for the operand of an operation: what the default dtype of integers holds wraps around.
 
@@ -128,6 +132,8 @@ def _wrapped_scalar(x: Any, dtype: np.dtype, name: str) -> np.ndarray:
         own = np.iinfo(dtypes.default_int_dtype())
         if own.min <= x <= own.max:
             return np.array(x, np.int64).astype(dtype)
+    elif dtype in _FLOATS and type(x) in (float, int) and (-6e4 < x < 6e4 or x in _NOT_FINITE):
+        return np.array(x, dtype)
     return checked_scalar(x, dtype, name)
 
 
@@ -244,10 +250,12 @@ _WIDE_FLOATS = (dtypes.float64, dtypes.complex128)
 
 def promote_dtypes(*args: Any) -> list[Array]:
     """The operands converted to the one dtype that promotion gives them."""
-    types = [_type_of(a) for a in args]
-    if types.count(types[0]) == len(types) and all(isinstance(a, Array) for a in args):
-        return list(args)
-    dtype, weak = dtypes.joint_dtype(*types)
+    first = args[0]
+    if isinstance(first, Array):
+        own, own_weak = first.dtype, first.weak_type
+        if all([isinstance(a, Array) and a.dtype is own and a.weak_type is own_weak for a in args]):
+            return list(args)
+    dtype, weak = dtypes.joint_dtype(*[_type_of(a) for a in args])
     if dtype in _WIDE_FLOATS:
         note_meeting(args)
     return [convert(a, dtype, weak) for a in args]
@@ -303,9 +311,12 @@ def joint_shape(name: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]
     """As `broadcast_shapes`, with the function's name in the error."""
     joint: tuple[int, ...] = ()
     for shape in shapes:
-        if shape == joint:
-            continue
         missing = len(joint) - len(shape)
+        if missing >= 0 and joint[missing:] == shape:
+            continue
+        if missing <= 0 and shape[-missing:] == joint:
+            joint = shape
+            continue
         longer, shorter = ((1,) * -missing + joint, shape) if missing < 0 else (joint, (1,) * missing + shape)
         joint = tuple(n if m == 1 else m for m, n in zip(longer, shorter))
         for axis, (m, n) in enumerate(zip(joint, shorter)):
@@ -372,17 +383,11 @@ def promote_pair(name: str, x: Any, y: Any) -> tuple[Any, Any]:
     if ty is ArrayImpl:
         value = y._value
         if value.dtype is dtype and y.weak_type is weak:
-            if value.shape == shape:
-                return x, y
-            x, y = promote_shapes(name, x, y)
-            return x, y
+            return (x, y) if value.shape == shape else _joint_pair(name, x, y, shape, value.shape)
     elif ty is Tracer or ty is DeviceArray:
         aval = y.aval
         if aval.dtype is dtype and aval.weak_type is weak:
-            if aval.shape == shape:
-                return x, y
-            x, y = promote_shapes(name, x, y)
-            return x, y
+            return (x, y) if aval.shape == shape else _joint_pair(name, x, y, shape, aval.shape)
     elif (ty is float and kind_of(dtype) in "fc") or (ty is int and kind_of(dtype) in "fc" and -1e4 < y < 1e4):
         if weak:
             return x, ArrayImpl(np.array(y, dtype), True)
@@ -390,6 +395,16 @@ def promote_pair(name: str, x: Any, y: Any) -> tuple[Any, Any]:
             return x, dtype.type(y)
     x, y = promote_args(name, x, y)
     return x, y
+
+
+def _joint_pair(name: str, x: Any, y: Any, x_shape: tuple[int, ...], y_shape: tuple[int, ...]) -> tuple[Any, Any]:
+    """As `promote_shapes`, of two arrays of different shapes."""
+    if not x_shape or not y_shape:
+        return x, y
+    if len(x_shape) != len(y_shape) and config.numpy_rank_promotion != "allow":
+        _say_rank_promotion(name, [x_shape, y_shape])
+    joint = joint_shape(name, (x_shape, y_shape))
+    return broadcast_operand(x, joint), broadcast_operand(y, joint)
 
 
 def promote_args(name: str, *args: Any) -> list[Array]:
@@ -430,7 +445,7 @@ def canonical_axis(name: str, axis: Any, ndim: int) -> int:
 
 def listed(axis: Any) -> tuple[Any, ...]:
     """One axis, or several in whatever sequence, as a tuple."""
-    several = isinstance(axis, Sequence) or (isinstance(axis, np.ndarray) and axis.ndim == 1)
+    several = isinstance(axis, (tuple, Sequence)) or (isinstance(axis, np.ndarray) and axis.ndim == 1)
     return tuple(axis) if several else (axis,)
 
 
@@ -438,6 +453,8 @@ def canonical_axes(name: str, axis: Any, ndim: int) -> tuple[int, ...]:
     """An `axis` argument, one, several or None for all, as a tuple of distinct axes counted from the front."""
     if axis is None:
         return tuple(range(ndim))
+    if type(axis) is int and -ndim <= axis < ndim:
+        return (axis % ndim,)
     axes = tuple(canonical_axis(name, a, ndim) for a in listed(axis))
     if len(set(axes)) != len(axes):
         raise ArgumentError(f"{name}: axis={axis} names an axis twice")

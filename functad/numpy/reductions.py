@@ -416,7 +416,7 @@ def mean(
     wanted = canonical_dtype(dtype) or dtypes.to_inexact_dtype(x.dtype)
     computed = dtypes.compute_dtype(wanted)
     if where is None:
-        total = sum(x, axes, dtype=computed, keepdims=keepdims)
+        total = _keep_dims(reduce_sum(convert(x, computed), axes=axes), axes, x.shape, keepdims)
         count = computed.type(math.prod(x.shape[i] for i in axes)) if kind_of(computed) in "fc" else None
     else:
         total = sum(x, axes, dtype=computed, keepdims=keepdims, where=where)

@@ -206,11 +206,8 @@ def _cotangent(
     keep_dtype: bool,
 ) -> Any:
     """The cotangent of operand x: ct contracted with the free axes of the other operand."""
-    other_free = _others(other.ndim, other_contract, other_batch)
-    numbers = (other_free_in_ct, other_free), (tuple(range(len(x_batch))), other_batch)
-    # The result's axes: batch, those of x that are free, then the contracted ones in the other's order.
-    contracted = [x for _, x in sorted(zip(other_contract, x_contract))]
-    order = (*x_batch, *_others(x.ndim, x_contract, x_batch), *contracted)
+    axes = (other_free_in_ct, x_batch, x_contract, other_batch, other_contract)
+    numbers, permutation = _transposed_numbers(x.ndim, other.ndim, *axes)
     product = dot_general(
         ct,
         convert_element_type(other, ct.dtype),
@@ -218,7 +215,26 @@ def _cotangent(
         preferred_element_type=x.dtype if keep_dtype else None,
         precision=precision,
     )
-    return transpose(product, [order.index(i) for i in range(x.ndim)])
+    return transpose(product, permutation)
+
+
+@lru_cache(1024)
+def _transposed_numbers(
+    ndim: int,
+    other_ndim: int,
+    other_free_in_ct: Dims,
+    x_batch: Dims,
+    x_contract: Dims,
+    other_batch: Dims,
+    other_contract: Dims,
+) -> tuple[DotDimensionNumbers, Dims]:
+    """How to contract a cotangent with the other operand, and how to permute the result's axes then."""
+    other_free = _others(other_ndim, other_contract, other_batch)
+    numbers = (other_free_in_ct, other_free), (tuple(range(len(x_batch))), other_batch)
+    # The result's axes: batch, those of x that are free, then the contracted ones in the other's order.
+    contracted = [x for _, x in sorted(zip(other_contract, x_contract))]
+    order = (*x_batch, *_others(ndim, x_contract, x_batch), *contracted)
+    return numbers, tuple([order.index(i) for i in range(ndim)])
 
 
 # --- batching -------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import numpy as np
 
 from functad.dtypes import kind_of
 from functad.errors import ShapeError
-from functad.ir import Aval, Example, Primitive, Zero
+from functad.ir import Aval, Example, OwnDerivative, Primitive, Zero
 from functad.lowering_rules import Loops, Running
 from functad.primitives.builders import FLOATS, NUMBERS, RowKinks, check_kind, kinks_of_rows
 from functad.primitives.common import NOT_LINEAR, add_cotangents, full_like, integers, normal, scalar_like
@@ -177,15 +177,11 @@ def _interleave(even: Any, odd: Any, n: int, axis: int) -> Any:
 # --- sum and product --------------------------------------------------------------------------------
 
 
-def _cumsum_jvp(primals: Any, out: Any, tangents: Any, **params: Any) -> Any:
-    return tangents[0] if isinstance(tangents[0], Zero) else cumsum(tangents[0], **params)
-
-
 cumsum_p = _cumulative(
     "cumsum",
     kernels.cumsum,
     lower=Running("sum"),
-    jvp=_cumsum_jvp,
+    jvp=OwnDerivative(),
     transpose=lambda ct, x, *, axis, reverse: [cumsum(ct, axis=axis, reverse=not reverse)],
     kinds=NUMBERS,
     doc="Running sum.",

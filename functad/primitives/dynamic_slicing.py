@@ -13,7 +13,7 @@ import numpy as np
 from functad.dtypes import kind_of
 from functad.errors import DTypeError, ShapeError
 from functad.evaluation import aval_of
-from functad.ir import Aval, Example, Primitive, UndefinedPrimal
+from functad.ir import Aval, Example, JointlyLinear, Primitive, UndefinedPrimal
 from functad.lowering_rules import Indexed, Scattered
 from functad.primitives.common import (
     broadcast_in_dim,
@@ -86,7 +86,9 @@ dynamic_slice_p = Primitive(
     multiple_results=False,
     abstract_eval=_dynamic_slice_aval,
     impl=lambda operand, *starts, slice_sizes: kernels.dynamic_slice(operand, starts, slice_sizes),
-    jvp=lambda primals, out, tangents, *, slice_sizes: dynamic_slice(tangents[0], primals[1:], slice_sizes),
+    jvp=JointlyLinear(
+        lambda primals, out, tangents, *, slice_sizes: dynamic_slice(tangents[0], primals[1:], slice_sizes), slice(1)
+    ),
     transpose=_dynamic_slice_transpose,
     batch=_dynamic_slice_batch,
     lower=Indexed(moving.dynamic_slice_rule),
@@ -155,7 +157,7 @@ dynamic_update_slice_p = Primitive(
     multiple_results=False,
     abstract_eval=_dynamic_update_slice_aval,
     impl=lambda operand, update, *starts: kernels.dynamic_update_slice(operand, update, starts),
-    jvp=_dynamic_update_slice_jvp,
+    jvp=JointlyLinear(_dynamic_update_slice_jvp, slice(2)),
     transpose=_dynamic_update_slice_transpose,
     batch=_dynamic_update_slice_batch,
     lower=Scattered(scattering.slice_loops, scattering.update_slice_at_rule),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from functad.evaluation import aval_of
-from functad.ir import Absent, Aval, Example, Primitive, UndefinedPrimal, Zero
+from functad.ir import Absent, Aval, Example, JointlyLinear, Primitive, UndefinedPrimal, Zero
 from functad.lowering_rules import Indexed, Scattered
 from functad.primitives import elementwise as el
 from functad.primitives.builders import Agreed
@@ -209,7 +209,7 @@ gather_p = Primitive(
     multiple_results=False,
     abstract_eval=_gather_aval,
     impl=_gather_impl,
-    jvp=_gather_jvp,
+    jvp=JointlyLinear(_gather_jvp, slice(1)),
     transpose=_gather_transpose,
     batch=gather_batch,
     lower=Indexed(gathering.gather_rule),
@@ -516,8 +516,14 @@ def _scatter(
     )
 
 
-scatter_p = _scatter("set", scatter, "Replace slices of an array.", _scatter_jvp, _scatter_transpose)
-scatter_add_p = _scatter("add", scatter_add, "Add to slices of an array.", _scatter_add_jvp, _scatter_add_transpose)
+_BOTH = slice(0, None, 2)  # the operand and the updates
+
+scatter_p = _scatter(
+    "set", scatter, "Replace slices of an array.", JointlyLinear(_scatter_jvp, _BOTH), _scatter_transpose
+)
+scatter_add_p = _scatter(
+    "add", scatter_add, "Add to slices of an array.", JointlyLinear(_scatter_add_jvp, _BOTH), _scatter_add_transpose
+)
 scatter_mul_p = _scatter(
     "mul",
     scatter_mul,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from functad.errors import DTypeError, ShapeError
-from functad.ir import Aval, Example, OwnDerivative, Primitive, UndefinedPrimal
+from functad.ir import Aval, Example, JointlyLinear, OwnDerivative, Primitive, UndefinedPrimal
 from functad.lowering_rules import Indexed, Loops
 from functad.primitives.common import (
     instantiate,
@@ -78,7 +78,10 @@ concatenate_p = Primitive(
     multiple_results=False,
     abstract_eval=_concatenate_aval,
     impl=lambda *operands, dimension: np.concatenate(operands, axis=dimension),
-    jvp=lambda primals, out, tangents, *, dimension: concatenate([instantiate(t) for t in tangents], dimension),
+    jvp=JointlyLinear(
+        lambda primals, out, tangents, *, dimension: concatenate([instantiate(t) for t in tangents], dimension),
+        slice(None),
+    ),
     transpose=_concatenate_transpose,
     batch=_join_batch(concatenate),
     lower=Loops(joining.concatenate_kernels, joins="dimension", indexed=Indexed(moving.concatenate_rule, once=True)),
@@ -162,7 +165,9 @@ stack_p = Primitive(
     multiple_results=False,
     abstract_eval=_stack_aval,
     impl=lambda *operands, axis: np.stack(operands, axis),
-    jvp=lambda primals, out, tangents, *, axis: stack([instantiate(t) for t in tangents], axis),
+    jvp=JointlyLinear(
+        lambda primals, out, tangents, *, axis: stack([instantiate(t) for t in tangents], axis), slice(None)
+    ),
     transpose=_stack_transpose,
     batch=_join_batch(stack),
     lower=Loops(joining.stack_kernels, joins="axis", indexed=Indexed(moving.stack_rule, once=True)),

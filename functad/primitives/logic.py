@@ -14,7 +14,7 @@ from functad import dtypes
 from functad.dtypes import kind_of
 from functad.errors import DTypeError, ShapeError
 from functad.evaluation import aval_of
-from functad.ir import Aval, Example, Primitive, Zero, ZeroDerivative
+from functad.ir import Aval, Example, JointlyLinear, Primitive, Zero, ZeroDerivative
 from functad.lowering_rules import Scalar
 from functad.primitives.builders import ANY, BITS, FLOATS, KEYS, REALS, binary, by_kind, unary
 from functad.primitives.common import (
@@ -238,7 +238,7 @@ select_n_p = Primitive(
     multiple_results=False,
     abstract_eval=_select_n_aval,
     impl=_select_n_impl,
-    jvp=_select_n_jvp,
+    jvp=JointlyLinear(_select_n_jvp, slice(1, None)),
     transpose=_select_n_transpose,
     batch=_select_n_batch,
     lower=Scalar(_select_n_text, all_dtypes=True),

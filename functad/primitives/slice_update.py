@@ -14,7 +14,7 @@ import numpy as np
 from functad.dtypes import refuse_keys
 from functad.errors import ShapeError
 from functad.evaluation import aval_of
-from functad.ir import Aval, Example, Primitive, Zero
+from functad.ir import Aval, Example, JointlyLinear, Primitive, Zero
 from functad.lowering_rules import Indexed
 from functad.primitives.common import (
     full,
@@ -145,7 +145,7 @@ def _record(kind: str, wrapper: Callable[..., Any], doc: str) -> Primitive:
         multiple_results=False,
         abstract_eval=partial(_aval, "update_slice") if kind == "set" else _add_aval,
         impl=partial(_impl, kind),
-        jvp=partial(_jvp, kind),
+        jvp=JointlyLinear(partial(_jvp, kind), slice(None)),
         transpose=partial(_transpose, kind),
         batch=partial(_batch, wrapper),
         lower=Indexed(partial(moving.update_slice_rule, kind=kind), once=True),

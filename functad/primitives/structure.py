@@ -13,7 +13,7 @@ import numpy as np
 from functad.dtypes import kind_of
 from functad.errors import DTypeError, ShapeError
 from functad.evaluation import aval_of
-from functad.ir import Absent, Aval, Example, OwnDerivative, Primitive, UndefinedPrimal, ZeroDerivative
+from functad.ir import Absent, Aval, Example, JointlyLinear, OwnDerivative, Primitive, UndefinedPrimal, ZeroDerivative
 from functad.lowering_rules import Indexed
 from functad.primitives import elementwise
 from functad.primitives.common import (
@@ -329,8 +329,11 @@ pad_p = Primitive(
     multiple_results=False,
     abstract_eval=_pad_aval,
     impl=_pad_impl,
-    jvp=lambda primals, out, tangents, *, padding_config: pad(
-        instantiate(tangents[0]), instantiate(tangents[1]), padding_config
+    jvp=JointlyLinear(
+        lambda primals, out, tangents, *, padding_config: pad(
+            instantiate(tangents[0]), instantiate(tangents[1]), padding_config
+        ),
+        slice(None),
     ),
     transpose=_pad_transpose,
     batch=_pad_batch,

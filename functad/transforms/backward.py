@@ -13,7 +13,7 @@ import numpy as np
 from functad.array import Array, wrap
 from functad.dtypes import kind_of
 from functad.evaluation import aval_of
-from functad.ir import Absent, Diagonal, OwnDerivative, UndefinedPrimal, Zero
+from functad.ir import Absent, Diagonal, JointlyLinear, OwnDerivative, UndefinedPrimal, Zero
 from functad.primitives.common import add_cotangents, unbroadcast
 from functad.tracing import Op, Origin, Trace, Tracer, run_bare, runs_bare
 from functad.transforms.forward import push_through, trace_with_values, untrace
@@ -65,8 +65,13 @@ class BackwardPass:
         while ops:
             op = ops[-1]
             rule = op.primitive.jvp
-            diagonal = type(rule) is Diagonal and _is_real(op)
-            if not diagonal and (type(rule) is not OwnDerivative or op.primitive.multiple_results):
+            kind = type(rule)
+            diagonal = kind is Diagonal and _is_real(op)
+            if (
+                not diagonal
+                and kind is not JointlyLinear
+                and (kind is not OwnDerivative or op.primitive.multiple_results)
+            ):
                 return
             ops.pop()
             arriving = cotangents.pop(id(op.outs[0]), None)
@@ -74,9 +79,8 @@ class BackwardPass:
                 continue
             lines.source = op.source
             if not diagonal:
-                for i, x in enumerate(op.args):
-                    if type(x) is Tracer and x.owner is trace:
-                        self._accumulate(x, unbroadcast(_transposed(arriving, op, i), x))
+                together = rule.operands if kind is JointlyLinear else None  # type: ignore[union-attr]
+                self._transpose(op, arriving, together)
                 continue
             for i, share in rule.pullbacks:  # type: ignore[union-attr]
                 x = op.args[i]
@@ -86,6 +90,19 @@ class BackwardPass:
                         self._accumulate(x, unbroadcast(found, x))
                     else:  # what the line above does with the first cotangent that has the operand's shape
                         cotangents[id(x)] = found
+
+    def _transpose(self, op: Op, arriving: Any, together: slice | None) -> None:
+        """Apply the transpose rule of an operation: it is linear in the operands `together`, or else in each."""
+        linear = [i for i, x in enumerate(op.args) if type(x) is Tracer and x.owner is self.trace]
+        if together is not None:
+            linear = [i for i in range(len(op.args))[together] if i in linear]
+        for places in [[i] for i in linear] if together is None else [linear]:
+            args = [*op.values]
+            for i in places:
+                args[i] = UndefinedPrimal(op.args[i].aval)
+            found = op.primitive.transpose(arriving, *args, **op.params)
+            for i in places:
+                self._accumulate(op.args[i], unbroadcast(found[i], op.args[i]))
 
     def _linearize_and_transpose(self, op: Op) -> None:
         """Go back over any operation: its jvp rule is recorded, and transposed."""
@@ -115,13 +132,6 @@ class BackwardPass:
         if found is None:
             return Zero(aval_of(x))
         return found if isinstance(found, Array) else wrap(np.asarray(found), x.aval)
-
-
-def _transposed(arriving: Any, op: Op, i: int) -> Any:
-    """The cotangent of the operand i of an operation that is linear in each."""
-    args = [*op.values]
-    args[i] = UndefinedPrimal(op.args[i].aval)
-    return op.primitive.transpose(arriving, *args, **op.params)[i]
 
 
 def _is_real(op: Op) -> bool:

@@ -19,7 +19,7 @@ from primitive_checks import (
 )
 
 import functad.primitives  # noqa: F401  (fills the registry)
-from functad.ir import Absent, Aval, Diagonal, Example, Primitive, ZeroDerivative, registry
+from functad.ir import Absent, Aval, Diagonal, Example, JointlyLinear, Primitive, ZeroDerivative, registry
 from functad.primitives.common import broadcast_in_dim, normal, reduce_sum, reduce_sum_p, transpose
 from functad.primitives.elementwise import cos, cos_p, mul, mul_p, neg, sin_p
 from functad.primitives.structure import rev
@@ -117,6 +117,14 @@ def _reversed_jvp(primals: tuple, out: object, tangents: tuple) -> object:
     return _reversed_share(tangents[0], out, primals[0])
 
 
+def _scaled_jvp(primals: tuple, out: object, tangents: tuple) -> object:
+    return mul(tangents[0], cos(primals[0]))
+
+
+def _scaled_by_3(ct: object, x: object) -> list:
+    return [mul(ct, np.float64(3))]
+
+
 def _sine_at_0(*agreed: float) -> list[Example]:
     return [Example(args=(np.float32(0),), params={}, along=(1.0,), agreed=agreed or (1, 0, -1))]  # type: ignore[arg-type]
 
@@ -137,6 +145,10 @@ WRONG = {
     "vjp_of_vjp": ("vjp_of_vjp", _case(sin_p, jvp=_first_order_only)),
     "third_derivative": ("third_derivative", _case(sin_p, jvp=_to_second_order_only)),
     "backward: not diagonal": ("backward", _case(sin_p, jvp=Diagonal(_reversed_jvp, [_reversed_share]))),
+    "backward: not jointly linear": (
+        "backward",
+        _case(sin_p, jvp=JointlyLinear(_scaled_jvp, slice(1)), transpose=_scaled_by_3),
+    ),
     "zero_derivative": ("zero_derivative", _case(sin_p, jvp=ZeroDerivative("wrong"))),
     "tangent_types": ("tangent_types", _case(sin_p, jvp=_scalar_tangent)),
     "jvp_absent": ("jvp_absent", _case(sin_p, jvp=ZeroDerivative("not absent"))),
