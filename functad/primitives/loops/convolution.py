@@ -68,7 +68,8 @@ def _strategy(
     if direct.suits_groups(conv):
         return direct.all_groups
     if of_weights:
-        return weights.few_weights if weights.suits_few_weights(conv) else weight_products.weight_products
+        few = weights.suits_few_weights(conv, dtype.itemsize)
+        return weights.few_weights if few else weight_products.weight_products
     if direct.suits_rows(conv):
         return direct.rows
     return places.places if places.suits_places(conv, dtype, columns) else products.products

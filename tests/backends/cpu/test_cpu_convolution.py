@@ -306,6 +306,12 @@ CHOICES = {
         parameters(2, ((1, 0, 2, 3), (1, 0, 2, 3), (2, 3, 0, 1))),
         ["weights_of_rows", "add_parts"],
     ),
+    "few channels, weights, images too large to copy": (
+        (1, 1, 4096, 4096),
+        (1, 8, 4094, 4094),
+        parameters(2, ((1, 0, 2, 3), (1, 0, 2, 3), (2, 3, 0, 1))),
+        ["weights_unrolled", "add_parts"],
+    ),
     "512 windows, weights": (
         (16, 16, 28, 28),
         (16, 32, 24, 24),
