@@ -58,6 +58,7 @@ NOT_TUNED = {
     "SPARE": "no number of a result",
     "AWAY_FROM_ZERO": "an enumeration",
     "TO_NEAREST_EVEN": "an enumeration",
+    "AXES_OF_A_COPY": "parameters of a function",
     "_STIRLING_RESTS": "coefficients",
     "_STEPS_WALKED": "a multiple of the lengths of cycles",
     "_ROWS_TIMES_MATRIX": "axes of a product",

@@ -18,7 +18,7 @@ def add_parser(commands: Any) -> None:
     info = actions.add_parser("info", help="where the cache is and how much lies there")
     info.set_defaults(run=show, parser=info)
     empty = actions.add_parser("clear", help="remove the compiled kernels and their sources")
-    empty.set_defaults(run=clear, parser=empty)
+    empty.set_defaults(run=clear_cache, parser=empty)
 
 
 def show(options: argparse.Namespace) -> int:
@@ -35,7 +35,7 @@ def show(options: argparse.Namespace) -> int:
     return 0
 
 
-def clear(options: argparse.Namespace) -> int:
+def clear_cache(options: argparse.Namespace) -> int:
     """Remove the files of the kernels and print how much that was; returns the exit code."""
     objects = _objects()
     files = objects.cached_files()

@@ -181,6 +181,10 @@ class Target:
         name = np.dtype(dtype).name
         return new_buffer(f"places_{name}" if places else name, (1,), np.dtype(np.int64), "blas")
 
+    def copier(self) -> Buffer:
+        """The handle of copies between arrays of any layout, the word `strided_copy`."""
+        return new_buffer("copier", (1,), np.dtype(np.int64), "blas")
+
     def lapack(self, routine: str, dtype: Any) -> Buffer | None:
         """The handle of a routine of LAPACK, such as `getrf`, for a dtype; None if kernels cannot call it."""
         if not self._writer.machine.has_routine(routine, dtype):

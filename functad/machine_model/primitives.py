@@ -29,6 +29,12 @@ WIDE_ROW = 32
 FEW_FEATURES = 16
 """features of a convolution, or outputs or taps, that are too few for matrix products to be fast. Compared."""
 
+SHORT_ROW_OF_A_COPY = 8
+"""elements of a row that is copied at once; of shorter ones, elements that lie apart are taken one by one. Compared."""
+
+LONG_ROW_OF_A_COPY = 1 << 9
+"""bytes of a row from which on a call of the C library copies it. Compared."""
+
 LITTLE_EXTRA_WORK = 1.02
 """times the work that is wanted, at which no better way is looked for. Compared."""
 

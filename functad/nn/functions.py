@@ -388,8 +388,8 @@ def logsumexp(
         a, b = jnp.broadcast_arrays(a, jnp.asarray(b, a.dtype))
         # A factor of 0 takes no part, even of an infinite term.
         a = jnp.where(b != 0, a, jnp.full_like(a, -math.inf))
-    peak = jnp.max(a, axis, keepdims=True, initial=-math.inf, where=where)
-    peak = lax.stop_gradient(jnp.where(jnp.isfinite(peak), peak, jnp.zeros_like(peak)))
+    peak = jnp.max(lax.stop_gradient(a), axis, keepdims=True, initial=-math.inf, where=where)
+    peak = jnp.where(jnp.isfinite(peak), peak, jnp.zeros_like(peak))
     exps = jnp.exp(a - peak)
     total = jnp.sum(exps if b is None else b * exps, axis, keepdims=keepdims, where=where)
     if not keepdims:
@@ -486,10 +486,10 @@ def _inexact(x: Any) -> Any:
 
 def _shifted(x: Any, axis: AxisArgument, where: Any) -> Any:
     """`x` minus its maximum, which cancels in every softmax; what takes no part becomes minus infinity."""
-    peak = jnp.max(x, axis, keepdims=True, initial=-math.inf, where=where)
+    peak = jnp.max(lax.stop_gradient(x), axis, keepdims=True, initial=-math.inf, where=where)
     if where is not None:
         x = jnp.where(where, x, jnp.full_like(x, -math.inf))
-    return x - lax.stop_gradient(peak)
+    return x - peak
 
 
 def _class_count(num_classes: Any) -> int:

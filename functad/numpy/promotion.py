@@ -119,6 +119,7 @@ def checked_scalar(x: Any, dtype: np.dtype, name: str) -> np.ndarray:
     return converted(np.asarray(x), dtype)
 
 
+_NOT_FINITE = (math.inf, -math.inf)
 _FLOATS = {dtypes.float32, dtypes.float64}  # to which NumPy rounds as `converted` does
 
 
@@ -131,7 +132,7 @@ def _wrapped_scalar(x: Any, dtype: np.dtype, name: str) -> np.ndarray:
         own = np.iinfo(dtypes.default_int_dtype())
         if own.min <= x <= own.max:
             return np.array(x, np.int64).astype(dtype)
-    elif (type(x) is float or type(x) is int) and -6e4 < x < 6e4 and dtype in _FLOATS:
+    elif dtype in _FLOATS and type(x) in (float, int) and (-6e4 < x < 6e4 or x in _NOT_FINITE):
         return np.array(x, dtype)
     return checked_scalar(x, dtype, name)
 

@@ -24,6 +24,7 @@ import numpy as np
 from functad.backends.cpu.compile import loader, machine
 from functad.backends.cpu.kernels import generate
 from functad.backends.cpu.kernels.emit import emit
+from functad.backends.cpu.products import blas
 from functad.backends.cpu.scalars import elementary as scalars
 from functad.evaluation import implementation
 from functad.ir import Aval, Primitive
@@ -161,6 +162,7 @@ class Recorded:
         self.handles: dict[tuple[np.dtype, bool], Buffer] = {}
         self.sorts: dict[np.dtype, Buffer] | None = {} if sorts else None
         self.instructions: list[Kernel | Gemm | Copy | Fill] = []
+        self.copiers: list[Buffer] = []
         self.threads_hint = 2
         self.on_device = False
 
@@ -191,6 +193,10 @@ class Recorded:
 
     def blas(self, dtype: Any, places: bool = False) -> Buffer:
         return self.handles.setdefault((np.dtype(dtype), places), Buffer((), dtype, "blas"))
+
+    def copier(self) -> Buffer:
+        self.copiers = self.copiers or [Buffer((1,), np.int64, "copier")]
+        return self.copiers[0]
 
     def numpy_sort(self, dtype: Any) -> Buffer | None:
         dtype = np.dtype(dtype)
@@ -229,6 +235,7 @@ class Recorded:
         """Memory for all buffers, flat; that of the operands holds their values, the rest is unset."""
         arrays = {b: np.empty(b.size, b.dtype) for b in (*self.outs, *self.scratches)}
         arrays.update({b: numpy_sort.sort_word(dtype) for dtype, b in (self.sorts or {}).items()})
+        arrays.update(dict.fromkeys(self.copiers, blas.copier()))
         arrays.update({b: np.array(a).reshape(-1) for b, a in zip(self.ins, args, strict=True)})
         return arrays
 

@@ -12,6 +12,7 @@ import pytest
 import functad
 import functad.numpy as jnp
 from functad.__main__ import main
+from functad.backends.cpu.compile.target import target_machine
 from functad.cli.explain import find_function, parse_arguments
 from functad.errors import ArgumentError
 from functad.ir import program_has_effects
@@ -138,7 +139,7 @@ def test_machine_code_for_people_is_the_code_that_runs():
     module = machine.optimized_kernels(generated.source, "kernels.py", generated.signatures)
     machine._keep_apart(module)
     plain = machine.lines_of_assembly(
-        machine.target_machine().emit_assembly(module), {f"{machine.PREFIX}{name}" for name in generated.signatures}
+        target_machine().emit_assembly(module), {f"{machine.PREFIX}{name}" for name in generated.signatures}
     )
     assert [line.text for lines in plain.values() for line in lines] == [
         line.text for lines in named.assembly.values() for line in lines

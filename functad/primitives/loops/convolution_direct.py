@@ -17,7 +17,6 @@ from functad.primitives.loops.convolution_packing import (
     padded,
     row_major,
     task_count,
-    write_clear,
     write_copy,
 )
 from functad.primitives.loops.kernel_text import KernelText, total
@@ -161,10 +160,10 @@ def rows(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) -> None:
         steps, plane = row_major(sizes), math.prod(sizes)
         area = conv.features * plane
         tasks = task_count(units, area * lhs.dtype.itemsize)
-        buffers["padded"] = (target.scratch((tasks, area), lhs.dtype), "rw")
+        buffers |= {"copier": (target.copier(), "r"), "padded": (target.scratch((tasks, area), lhs.dtype), "rw")}
         text.open("for task in range(start, stop):")
         text.line(f"x0 = task * {area}")
-        write_clear(text, f"{t}(0)", ("padded", "x0"), area)
+        text.line(f"clear(padded, x0, {area})")
         text.open(f"for u in range(task * {units} // {tasks}, (task + 1) * {units} // {tasks}):")
         write_places(text, "u", ["n", "g"], [conv.batch, conv.groups])
         runs = [padded(axis, step) for axis, step in zip(conv.axes, steps, strict=True)]

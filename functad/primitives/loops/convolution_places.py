@@ -7,6 +7,7 @@ product is computed, with all taps summed up in registers, is the target's affai
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from functad import machine_model
 from functad.primitives.loops.convolution_direct import write_nest, write_places
 from functad.primitives.loops.convolution_geometry import Convolution
-from functad.primitives.loops.convolution_packing import CopyLoop, row_major, task_count, write_clear, write_copy
+from functad.primitives.loops.convolution_packing import CopyLoop, row_major, task_count, write_copy
 from functad.primitives.loops.kernel_text import KernelText, total
 from functad.primitives.loops.text import cast
 
@@ -57,7 +58,7 @@ def places(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) -> None
     text = KernelText()
     text.open("for task in range(start, stop):")
     text.line(f"p0 = task * {size}", f"z0 = task * {conv.features}")
-    write_clear(text, f"{cast(lhs.dtype)}(0)", ("zeros", "z0"), conv.features)
+    text.line(f"clear(zeros, z0, {conv.features})")
     text.open(f"for u in range(task * {units} // {tasks}, (task + 1) * {units} // {tasks}):")
     names, counts = [f"i{a}" for a in range(len(outer))], [axis.count for axis in outer]
     if joined > 1:
@@ -146,10 +147,9 @@ def _panels(target: Any, rhs: Any, conv: Convolution, columns: int) -> Any:
     copy = target.scratch((math.prod(count for count, _ in order),), rhs.dtype)
     outermost, *inner = runs
     text = KernelText()
-    with text.loop("r", "start", "stop"):
-        to, source = total(("r", outermost.to_step)), total(("r", outermost.from_step), conv.rhs_start)
-        write_copy(text, ("panels", to), ("rhs", source), inner)
-    buffers = {"rhs": (rhs, "r"), "panels": (copy, "w")}
+    to, source = total(("start", outermost.to_step)), total(("start", outermost.from_step), conv.rhs_start)
+    write_copy(text, ("panels", to), ("rhs", source), [replace(outermost, count="stop - start"), *inner])
+    buffers = {"copier": (target.copier(), "r"), "rhs": (rhs, "r"), "panels": (copy, "w")}
     target.kernel("kernel_panels", str(text), buffers, outermost.count, bytes=2 * copy.size * rhs.dtype.itemsize)
     return copy
 

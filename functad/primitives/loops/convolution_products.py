@@ -19,7 +19,7 @@ from typing import Any
 from functad import machine_model
 from functad.primitives.loops.convolution_direct import write_places
 from functad.primitives.loops.convolution_geometry import Convolution, ConvolutionAxis, with_images_as_axis
-from functad.primitives.loops.convolution_packing import CopyLoop, row_major, task_count, write_clear, write_copy
+from functad.primitives.loops.convolution_packing import CopyLoop, row_major, task_count, write_copy
 from functad.primitives.loops.kernel_text import KernelText, total
 from functad.primitives.loops.text import cast
 from functad.records import Record
@@ -120,7 +120,7 @@ def products(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) -> No
         text.line(f"y0 = task * {plan.computed}")
     _write_products(text, plan, t, x, y)
     if not plan.direct:
-        _write_outputs(text, plan)
+        _write_outputs(text, plan, buffers, target)
     # Where it begins is no part of the text, so that parts of one convolution by phases share a kernel.
     target.kernel(
         f"convolution_{plan.way}", str(text), buffers, tasks, flops=conv.flops, offsets={"out": conv.out_start}
@@ -239,12 +239,11 @@ def ordered_weights(target: Any, rhs: Any, conv: Convolution, order: str) -> Any
     copy = target.scratch((math.prod(extents),), rhs.dtype)
     outer, *inner = runs
     text = KernelText()
-    with text.loop("r", "start", "stop"):
-        # The text counts from the first element that is read, so that weights of other phases share the kernel.
-        back = sum((n - 1) * min(step, 0) for n, step in zip(extents, theirs, strict=True))
-        places = [total(("r", outer.to_step)), total(("r", outer.from_step), -back)]
-        write_copy(text, ("copy", places[0]), ("rhs", places[1]), inner)
-    buffers = {"rhs": (rhs, "r"), "copy": (copy, "w")}
+    # The text counts from the first element that is read, so that weights of other phases share the kernel.
+    back = sum((n - 1) * min(step, 0) for n, step in zip(extents, theirs, strict=True))
+    places = [total(("start", outer.to_step)), total(("start", outer.from_step), -back)]
+    write_copy(text, ("copy", places[0]), ("rhs", places[1]), [replace(outer, count="stop - start"), *inner])
+    buffers = {"copier": (target.copier(), "r"), "rhs": (rhs, "r"), "copy": (copy, "w")}
     nbytes, begin = 2 * copy.size * rhs.dtype.itemsize, conv.rhs_start + back
     target.kernel("order_weights", str(text), buffers, outer.count, bytes=nbytes, offsets={"rhs": begin})
     return copy
@@ -260,17 +259,16 @@ def write_input(text: KernelText, target: Any, lhs: Any, plan: ScratchPlan, task
         inside: list[Any] = [("first", conv.axes[0].lhs_step), -sum(axis.low * axis.lhs_step for axis in conv.axes)]
         text.line(f"x0 = {total(('n', conv.lhs_steps[0]), ('g', conv.lhs_steps[1]), *inside)}")
         return "lhs"
-    buffers["copy"] = (target.scratch((tasks, plan.copied), lhs.dtype), "rw")
+    buffers |= {"copier": (target.copier(), "r"), "copy": (target.scratch((tasks, plan.copied), lhs.dtype), "rw")}
     text.line(f"x0 = task * {plan.copied}")
-    zero = f"{cast(lhs.dtype)}(0)"
     even = _padded_plan(plan)
     if not _pays_padding(plan, even):
-        _write_copies(text, plan, zero, "copy", "x0")
+        _write_copies(text, plan, "copy", "x0")
         return "copy"
     # Windows of a padded input without strides are rows of one length, side by side.
     buffers["padded"] = (target.scratch((tasks, even.copied), lhs.dtype), "rw")
     text.line(f"p0 = task * {even.copied}")
-    _write_copies(text, even, zero, "padded", "p0")
+    _write_copies(text, even, "padded", "p0")
     _write_windows(text, plan, even)
     return "copy"
 
@@ -307,13 +305,13 @@ def _write_windows(text: KernelText, plan: ScratchPlan, even: ScratchPlan) -> No
     text.close(depth)
 
 
-def _write_copies(text: KernelText, plan: ScratchPlan, zero: str, to: str, start: str) -> None:
+def _write_copies(text: KernelText, plan: ScratchPlan, to: str, start: str) -> None:
     """Copy a block's input: once for each tap if unrolled, else for each remainder of the strides."""
     conv, depth = plan.conv, text.depth
     unrolled = plan.way == "unrolled"
     checked = [not a.inside or (a.stride > 1 and not unrolled) for a in conv.axes]
     if any(checked):
-        write_clear(text, zero, (to, start), plan.copied)
+        text.line(f"clear({to}, {start}, {plan.copied})")
     counts = [a.window for a in conv.axes] if unrolled else plan.phases
     source = [("n", conv.lhs_steps[0]), ("g", conv.lhs_steps[1])]
     runs = []
@@ -419,24 +417,26 @@ def _write_products(text: KernelText, plan: ScratchPlan, t: str, x: str, y: str)
     text.close(level)
 
 
-def _write_outputs(text: KernelText, plan: ScratchPlan) -> None:
+def _write_outputs(text: KernelText, plan: ScratchPlan, buffers: dict[str, Any], target: Any) -> None:
     """Put a block's result into its place, adding the taps' shares if they are apart."""
     conv, depth = plan.conv, text.depth
     summed = plan.way == "summed"
     width = conv.outputs * (conv.taps if summed else 1)
     unit, output_step = (width, 1) if plan.outputs_last else (1, plan.places)
-    loops = [(f"i{d}", axis.count if d else "rows") for d, axis in enumerate(conv.axes)]
-    loops.insert(len(loops) if plan.outputs_last else 0, ("o", conv.outputs))
-    for name, count in loops:
+    loops = [(axis.count if d else "rows", plan.steps[d] * unit, axis.out_step) for d, axis in enumerate(conv.axes)]
+    loops.insert(len(loops) if plan.outputs_last else 0, (conv.outputs, output_step, conv.out_steps[2]))
+    if not summed:
+        buffers["copier"] = (target.copier(), "r")
+        write_copy(text, ("out", "out0"), ("result", "y0"), [CopyLoop(n, to, step) for n, step, to in loops])
+        return
+    names = [f"i{k}" for k in range(len(loops))]
+    for name, (count, _, _) in zip(names, loops, strict=True):
         text.open(f"for {name} in range({count}):")
-    place = [("o", conv.out_steps[2]), *((f"i{d}", axis.out_step) for d, axis in enumerate(conv.axes))]
-    text.line(f"y = {total('y0', ('o', output_step), *((f'i{d}', s * unit) for d, s in enumerate(plan.steps)))}")
-    shares = ["result[y]"]
-    if summed:
-        windows = [range(axis.window) for axis in conv.axes]
-        shares = []
-        for tap, ks in enumerate(itertools.product(*windows)):
-            shift = sum(k * a.dilation * step for k, a, step in zip(ks, conv.axes, plan.steps, strict=True))
-            shares.append(f"result[{total('y', shift * unit + tap * conv.outputs * output_step)}]")
-    text.line(f"out[{total('out0', *place)}] = {' + '.join(shares)}")
+    text.line(f"y = {total('y0', *((name, step) for name, (_, step, _) in zip(names, loops, strict=True)))}")
+    shares = []
+    for tap, ks in enumerate(itertools.product(*(range(axis.window) for axis in conv.axes))):
+        shift = sum(k * a.dilation * step for k, a, step in zip(ks, conv.axes, plan.steps, strict=True))
+        shares.append(f"result[{total('y', shift * unit + tap * conv.outputs * output_step)}]")
+    place = total("out0", *((name, to) for name, (_, _, to) in zip(names, loops, strict=True)))
+    text.line(f"out[{place}] = {' + '.join(shares)}")
     text.close(depth)

@@ -11,7 +11,7 @@ from typing import Any
 from functad import machine_model
 from functad.primitives.loops.convolution_direct import write_places
 from functad.primitives.loops.convolution_geometry import Convolution, simplified
-from functad.primitives.loops.convolution_packing import CopyLoop, row_major, task_count, write_clear, write_copy
+from functad.primitives.loops.convolution_packing import CopyLoop, row_major, task_count, write_copy
 from functad.primitives.loops.convolution_products import (
     ScratchPlan,
     is_one_product,
@@ -45,9 +45,10 @@ def weight_products(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution
     text = KernelText()
     text.open("for task in range(start, stop):")
     if not plan.direct:
+        buffers["copier"] = (target.copier(), "r")
         buffers["cotangent"] = (target.scratch((tasks, plan.computed), out.dtype), "rw")
         text.line(f"y0 = task * {plan.computed}")
-        write_clear(text, f"{t}(0)", ("cotangent", "y0"), plan.computed)
+        text.line(f"clear(cotangent, y0, {plan.computed})")
     text.open(f"for v in range(task * {shares} // {tasks}, (task + 1) * {shares} // {tasks}):")
     write_places(text, "v", ["part", "g"], [parts, primal.groups], whatever=True)
     text.line(f"beta = {t}(0)")
@@ -61,7 +62,7 @@ def weight_products(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution
     text.line(f"{'y0' if plan.direct else 'rhs0'} = {total(*place)}")
     if not plan.direct:
         if plan.way == "summed" and not even:
-            write_clear(text, f"{t}(0)", ("cotangent", "y0"), plan.computed)
+            text.line(f"clear(cotangent, y0, {plan.computed})")
         _write_cotangent(text, plan)
     text.line(f"z0 = {total(('part', out.size), ('g', size))}")
     # If the sums can lie as they do in the result, they shall; those of shifted products lie tap by tap anyway.

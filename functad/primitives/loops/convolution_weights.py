@@ -17,7 +17,6 @@ from functad.primitives.loops.convolution_packing import (
     CopyLoop,
     padded,
     row_major,
-    write_clear,
     write_copy,
     write_vectors,
 )
@@ -63,12 +62,13 @@ def few_weights(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) ->
     size = conv.batch * conv.groups * conv.outputs * conv.positions
     sums, copies = (target.scratch((parts, n), out.dtype) for n in (size, last.count * plane))
     buffers = {"lhs": (lhs, "r"), "rhs": (rhs, "r"), "sums": (sums, "rw"), "copies": (copies, "rw")}
+    buffers["copier"] = (target.copier(), "r")
     text = KernelText()
     text.open("for part in range(start, stop):")
     text.line(f"x0 = part * {last.count * plane}", f"z0 = part * {size}")
-    write_clear(text, f"{t}(0)", ("sums", "z0"), size)
+    text.line(f"clear(sums, z0, {size})")
     if not all(axis.inside for axis in conv.axes):
-        write_clear(text, f"{t}(0)", ("copies", "x0"), last.count * plane)
+        text.line(f"clear(copies, x0, {last.count * plane})")
     text.open(f"for c in range(part * {conv.features} // {parts}, (part + 1) * {conv.features} // {parts}):")
     write_loops(text, [("g", conv.groups), ("n", conv.batch)])
     runs = [padded(axis, step) for axis, step in zip(outer, steps, strict=False)]

@@ -34,6 +34,9 @@ CASTS = {
 NARROW_CASTS = {"float16": "f16", "bfloat16": "bf16"}
 """The cast that rounds to a float of 16 bits, which is kept as float32."""
 
+AXES_OF_A_COPY = 4
+"""How many axes the word `strided_copy` takes, at most."""
+
 # By dtype, because the name of one takes NumPy long to make.
 cast: Callable[[np.dtype], str] = DtypeTable(lambda dtype: CASTS[dtype.name]).__getitem__
 rounding: Callable[[np.dtype], str] = DtypeTable(lambda dtype: (CASTS | NARROW_CASTS)[dtype.name]).__getitem__

@@ -402,7 +402,7 @@ def test_borders_are_looked_for_once_and_not_for_each_tap(shapes, params, name):
         if step.name == name
     )
     copying = kernel.body[kernel.body.index("for c in range") :]
-    assert "padded[" in copying and "lhs[" not in copying
+    assert "padded, " in copying and "lhs, " not in copying
     assert not re.search(r"first\d|last\d|clear", copying)
 
 

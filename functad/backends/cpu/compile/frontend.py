@@ -155,6 +155,7 @@ def lower_kernel(
         target.post_lowering(module, library)
         library.add_ir_module(module)
         library.has_wide_loop = translation.has_wide_loop
+        library.only_calls = translation.only_calls and not library.linked
         return Specialization(library, function, types.none, None)
 
 
@@ -242,14 +243,15 @@ def subroutine(function: PythonFunction, *, inline: bool = True) -> PythonFuncti
 class Library(codegen.CodeLibrary):
     """What Numba takes for a library of machine code: only holds IR, and the libraries that the IR calls.
 
-    has_wide_loop: whether vectors are made of its loops, and none of what else it does.
+    has_wide_loop: whether vectors are made of its loops, and none of what else it does. only_calls: whether it touches
+    no element of an array itself: functions that it calls by their addresses do.
     """
 
     def __init__(self, owner: Any, name: str) -> None:
         super().__init__(owner, name)
         self.linked: list[Any] = []
         self.lines: DebugLines | None = None
-        self.has_wide_loop = False
+        self.has_wide_loop = self.only_calls = False
         self._text = ""
 
     def add_ir_module(self, module: ir.Module) -> None:

@@ -21,19 +21,20 @@ from functad.backends.cpu.compile.target import emitted, run_passes, target_mach
 _ValueText = str  # as it stands in LLVM's text: a number, or the name of a value
 
 
-def compile_words(source: str, names: Mapping[str, Any], exports: Iterable[str]) -> bytes:
+def compile_words(source: str, names: Mapping[str, Any], exports: Iterable[str], *, effort: int = 0) -> bytes:
     """Compile all functions of a module's text into one object file.
 
     Args:
         source: the text of the module. A function annotated `-> None` is a C function without result.
         names: what its global names mean: integers, or modules that hold integers.
         exports: the functions that the object file shall export, as C functions of int64.
+        effort: what LLVM spends on choosing instructions and registers, for loops that do the work themselves: 3.
     """
     definitions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
     results = {node.name: "void" if isinstance(node.returns, ast.Constant) else "i64" for node in definitions}
     declared: set[str] = set()
     texts = [_Translation(node, results, names, declared).text(node.name in exports) for node in definitions]
-    machine = target_machine(effort=0)
+    machine = target_machine(effort)
     parsed = llvm.parse_assembly("\n".join([*texts, *sorted(declared)]))
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
     # Variables are kept in registers, and that is all: these functions leave the work to others, ran no faster after
@@ -366,6 +367,12 @@ def _float_bits(t: _Translation, address: _ValueText) -> _ValueText:
     return t.make(f"zext i32 {t.make(f'bitcast float {single} to i32')} to i64")
 
 
+def _copy(t: _Translation, to: _ValueText, source: _ValueText, count: _ValueText) -> None:
+    t.declared.add("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
+    places = f"ptr {t.pointer(to)}, ptr {t.pointer(source)}"
+    t.do(f"call void @llvm.memcpy.p0.p0.i64({places}, i64 {count}, i1 false)")
+
+
 def _room(t: _Translation, size: _ValueText) -> _ValueText:
     place = t.new()
     t.entry.lines.append(f"{place} = alloca i64, i64 {size}")
@@ -411,6 +418,7 @@ INTRINSICS: dict[str, Callable[..., Any]] = {
     "flags": _flags,  # the C int at an address
     "byte": _byte,  # the byte at an address
     "float_bits": _float_bits,  # those of the float nearest to the double at an address
+    "copy": _copy,  # (to, from, bytes): without a call if so many are written out, and few
     "room": _room,  # the address of so many (a constant) words on the stack
     "product_float": _product("float"),  # (result, x, y): result[0] = x[0] y[0]
     "product_double": _product("double"),

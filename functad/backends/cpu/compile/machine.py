@@ -29,10 +29,11 @@ from functad.backends.cpu.compile.frontend import (
     refresh,
 )
 from functad.backends.cpu.compile.loader import PREFIX, archive
-from functad.backends.cpu.compile.target import emitted, kept_machine, run_passes, target_machine
+from functad.backends.cpu.compile.target import emitted, kept_machine, run_passes
 from functad.backends.cpu.kernels.arguments import Argument, Count, Number, Shifted
 from functad.backends.cpu.products import in_kernels_numba as in_kernels_numba
 from functad.backends.cpu.products import routines_numba as routines_numba
+from functad.backends.cpu.scalars import copies_numba as copies_numba
 from functad.backends.cpu.scalars import elementary_numba as elementary_numba
 from functad.backends.cpu.scalars import integers_numba as integers_numba
 from functad.backends.cpu.scalars import interrupts_numba as interrupts_numba
@@ -110,11 +111,16 @@ def machine_code(source: str, signatures: Mapping[str, Sequence[Argument]], *, f
 
     These are the instructions of `compile_kernels`: metadata for debuggers changes none.
     """
-    module = optimized_kernels(source, "kernels.py", signatures, fused=fused, named_lines=True)
-    _keep_apart(module)
     names = {PREFIX + name: name for name in signatures}
-    in_ir = lines_of_ir(str(module))
-    in_assembly = lines_of_assembly(target_machine().emit_assembly(module), set(names))
+    in_ir: dict[str, list[CodeLine]] = {}
+    in_assembly: dict[str, list[CodeLine]] = {}
+    with global_compiler_lock:
+        for batch in _batches(_kernels(source, "kernels.py", signatures, {}, fused=fused, named_lines=True)):
+            with kept_machine(batch.effort) as machine:
+                module = _optimized(batch, llvm.create_context(), machine)
+                _keep_apart(module)
+                in_ir |= lines_of_ir(str(module))
+                in_assembly |= lines_of_assembly(machine.emit_assembly(module), set(names))
     return ReadableCode(
         {name: in_ir[symbol] for symbol, name in names.items() if symbol in in_ir},
         {name: in_assembly[symbol] for symbol, name in names.items() if symbol in in_assembly},
@@ -157,7 +163,7 @@ def _object_file(parts: Iterable[Specialization], meanwhile: Callable[[], object
     made: dict[int, bytes] = {}
 
     def compile_batch(number: int, batch: _Batch) -> None:
-        with kept_machine() as machine:
+        with kept_machine(batch.effort) as machine:
             module = _optimized(batch, llvm.create_context(), machine)
             _keep_apart(module)
             made[number] = emitted(machine, module)
@@ -205,19 +211,28 @@ def _kernels(
 
 
 class _Batch(NamedTuple):
-    """What LLVM is given at a time: texts, and whether it is to look for vectors in what is no loop, too."""
+    """What LLVM is given at a time.
+
+    in_straight_code: whether it is to look for vectors in what is no loop, too. effort: 0 if the time is spent in what
+    is called: passes and well chosen instructions, which are most of LLVM's work, would save nothing.
+    """
 
     texts: Sequence[str]
-    in_straight_code: bool
+    in_straight_code: bool = False
+    effort: int = 3
 
 
 def _batches(parts: Iterable[Specialization]) -> Iterator[_Batch]:
     """The texts of parts and of what they call, some parts at a time: a function of the parts alone, not of time."""
     libraries: list[Any] = []
+    only_calls: list[Any] = []
     size = 0
     for part in parts:
+        if getattr(part.library, "only_calls", False):
+            only_calls.append(part.library)
+            continue
         if getattr(part.library, "has_wide_loop", False):
-            yield _Batch(_with_callees([part.library]), in_straight_code=False)
+            yield _Batch(_with_callees([part.library]))
             continue
         libraries.append(part.library)
         size += len(part.library.get_llvm_str())
@@ -226,6 +241,8 @@ def _batches(parts: Iterable[Specialization]) -> Iterator[_Batch]:
             libraries, size = [], 0
     if libraries:
         yield _Batch(_with_callees(libraries), in_straight_code=True)
+    if only_calls:
+        yield _Batch(_with_callees(only_calls), effort=0)
 
 
 def _with_callees(libraries: Iterable[Any]) -> list[str]:
@@ -251,7 +268,8 @@ def _optimized(batch: _Batch, context: llvm.ContextRef, machine: llvm.TargetMach
     tuning.loop_vectorization = True
     tuning.slp_vectorization = batch.in_straight_code
     builder = llvm.create_pass_builder(machine, tuning)
-    run_passes(builder.getModulePassManager(), module, builder)
+    if batch.effort:
+        run_passes(builder.getModulePassManager(), module, builder)
     # Loops are vectors now: who asks whether a lane takes a rare branch need not be called, with all registers saved;
     # and kernels come into the functions that are exported. Before, all passes would have gone over them twice.
     for function in module.functions:

@@ -105,19 +105,20 @@ def target_machine(effort: int = 3) -> llvm.TargetMachine:
 
 
 @contextmanager
-def kept_machine() -> Iterator[llvm.TargetMachine]:
+def kept_machine(effort: int = 3) -> Iterator[llvm.TargetMachine]:
     """A target machine for one thread at a time: what LLVM finds out when it is first used serves many modules."""
+    idle = _idle_machines.setdefault(effort, [])
     try:
-        machine = _idle_machines.pop()
+        machine = idle.pop()
     except IndexError:
-        machine = target_machine()
+        machine = target_machine(effort)
     try:
         yield machine
     finally:
-        _idle_machines.append(machine)
+        idle.append(machine)
 
 
-_idle_machines: list[llvm.TargetMachine] = []
+_idle_machines: dict[int, list[llvm.TargetMachine]] = {}
 
 
 def run_passes(passes: llvm.ModulePassManager, module: llvm.ModuleRef, builder: llvm.PassBuilder) -> None:

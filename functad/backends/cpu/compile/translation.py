@@ -87,6 +87,7 @@ class KernelTranslation:
         self.places: dict[str, Value] = {}  # of the variables that are set more than once: where they lie
         self.loops: list[tuple[ir.Block, ir.Block]] = []  # where `continue` and `break` go
         self.has_wide_loop = False
+        self.only_calls = True  # no element of an array is read or written
 
     def write(self, function: ir.Function, arguments: Sequence[types.Type]) -> None:
         """Write the body of a function of Numba's kind that is given these arguments and returns nothing."""
@@ -349,6 +350,7 @@ class KernelTranslation:
         return self.call(operator.getitem, self.element(node))
 
     def element(self, node: ast.Subscript) -> list[Value]:
+        self.only_calls = False
         pointer, index = self.value(node.value), self.value(node.slice)
         plain = types.unliteral(index.type)
         if isinstance(pointer.type, types.BaseTuple) or not isinstance(plain, types.Integer):

@@ -24,9 +24,9 @@ from functad.backends.cpu.products import in_kernels as gemm_scalars
 from functad.backends.cpu.products import routines
 from functad.backends.cpu.products.gemm import shares_rows
 from functad.backends.cpu.scalars import complex as complex_scalars
+from functad.backends.cpu.scalars import copies, interrupts, lines, running, sorts, squares, user_functions
 from functad.backends.cpu.scalars import elementary as scalars
 from functad.backends.cpu.scalars import exact as exact_scalars
-from functad.backends.cpu.scalars import interrupts, lines, running, sorts, squares, user_functions
 from functad.backends.cpu.scalars import special as special_scalars
 from functad.lowering.blocks import Block, ControlPlan, Instruction, leaves, make_blocks
 from functad.lowering.fusion.small_products import without_small_products
@@ -50,8 +50,8 @@ from functad.lowering.steps import (
 from functad.pretty import escaped
 
 _MODULES = (
-    complex_scalars, exact_scalars, special_scalars, gemm_scalars, routines, interrupts, lines, running,
-    sorts, squares, scalars,
+    complex_scalars, exact_scalars, special_scalars, gemm_scalars, routines, copies, interrupts, lines,
+    running, sorts, squares, scalars,
 )  # fmt: skip
 VOCABULARY = {
     name: module.__name__

@@ -15,10 +15,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 
 from functad import machine_model
+from functad.backends.cpu.scalars.copies import clear, strided_copy
 
 _NUMBER = re.compile(r"\b\d+\b")
 # Not shifts and masks, by which the text hides from LLVM how many steps there are, but not that they are whole vectors.
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
+_COPIES = {clear.__name__, strided_copy.__name__}
 _OF_NUMBERS = {"range", "min", "max", "minimum", "maximum"}
 
 
@@ -145,7 +147,9 @@ class _Finder:
 
 
 def _is_product(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.startswith("gemm_")
+    """Whether this calls a function that takes long beside what its arguments take: a product, or a copy."""
+    name = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+    return name.startswith("gemm_") or name in _COPIES
 
 
 def _inside(node: ast.stmt) -> Iterator[ast.stmt]:

@@ -18,7 +18,9 @@ import numpy as np
 from functad import machine_model
 from functad.backends.cpu.compile import objects
 from functad.backends.cpu.compile.loader import Loaded
+from functad.backends.cpu.compile.word_modules import word_functions
 from functad.backends.cpu.runtime import layout as w
+from functad.backends.cpu.runtime import strided_copies
 from functad.backends.cpu.runtime.pool import address_of
 from functad.backends.cpu.runtime.tape import runtime
 from functad.dtypes import kind_of
@@ -82,7 +84,9 @@ def handle(dtype: Any) -> int:
 
 
 def named_handle(name: str) -> int:
-    """The address behind a buffer of `Target.blas`, `Target.lapack` or `Target.numpy_sort`, by its name."""
+    """The address behind a handle that `Target` gives (`blas`, `copier`, `lapack`, `numpy_sort`), by its name."""
+    if name == "copier":
+        return int(copier().ctypes.data)
     what, _, dtype = name.rpartition("_")
     if not what:
         return handle(dtype)
@@ -99,6 +103,17 @@ def has_routine(name: str, dtype: Any) -> bool:
     """
     numpys = numpys_blas()
     return numpys is not None and numpys.path == blas().path and lapack.has(name, dtype)
+
+
+@cache
+def copier() -> np.ndarray[Any, Any]:
+    """The word through which kernels copy between arrays of any layout (`scalars.copies`)."""
+    return np.array([_copies()["copy_elements"]], np.int64)
+
+
+@cache
+def _copies() -> Loaded:
+    return word_functions(strided_copies, effort=3)
 
 
 @cache

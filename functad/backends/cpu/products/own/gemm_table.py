@@ -11,7 +11,6 @@ import os
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy as np
 from functad.backends.cpu.compile import objects
 from functad.backends.cpu.compile.loader import Loaded
 from functad.backends.cpu.compile.processor import processor
+from functad.backends.cpu.compile.word_modules import word_functions
 from functad.backends.cpu.products.own import gemm_direct as d
 from functad.backends.cpu.products.own import gemm_panels as p
 from functad.backends.cpu.runtime import layout as w
@@ -41,7 +41,7 @@ def with_table(
 
     others: the handle of who computes those with a short side; if None, they are computed in the same way.
     """
-    panels, vectors = _words(p, "panels"), _vectors(dtype, "compile_vectors", dtype.name, _VECTORS)
+    panels, vectors = word_functions(p), _vectors(dtype, "compile_vectors", dtype.name, _VECTORS)
     # A room for everybody who may multiply at once; should there be more, they wait for each other.
     rooms = 2 * available_cores()[0]
     memory = np.empty(rooms * p.ROOM_BYTES + 4096, np.uint8)
@@ -68,7 +68,7 @@ def direct_table(
 
     others: the handle of who computes what fills no tile.
     """
-    tiles, vectors = _words(d, "direct"), _vectors(dtype, "compile_direct", f"direct_{dtype.name}", _DIRECT)
+    tiles, vectors = word_functions(d), _vectors(dtype, "compile_direct", f"direct_{dtype.name}", _DIRECT)
     words = np.zeros(d.TABLE_SIZE, np.int64)
     words[: d.OTHERS] = handle
     words[w.GEMM_ENTRY] = tiles["multiply_direct"]
@@ -91,18 +91,6 @@ def places_handle(dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
     loaded = _vectors(dtype, "compile_places", f"places_{dtype.name}", ("multiply_places",))
     _kept.append(loaded)
     return np.array([loaded["multiply_places"]], np.int64)
-
-
-def _words(module: ModuleType, identity: str) -> Loaded:
-    """The functions that a module in the language of `compile.integer_compiler` exports."""
-    source = Path(str(module.__file__)).read_text(encoding="utf-8")
-
-    def make(_: str) -> bytes:
-        # Loading the compiler takes time that a warm cache saves.
-        compiler = importlib.import_module("functad.backends.cpu.compile.integer_compiler")
-        return bytes(compiler.compile_words(source, vars(module), module.EXPORTS))
-
-    return objects.get_functions(source, identity, module.EXPORTS, make).addresses
 
 
 def _vectors(dtype: np.dtype[Any], compiler: str, identity: str, names: Sequence[str]) -> Loaded:
