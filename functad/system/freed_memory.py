@@ -25,6 +25,11 @@ import numpy as np
 from functad import machine_model
 from functad.dtypes import stored_as
 
+try:
+    import resource
+except ImportError:  # neither Windows nor a browser has it
+    resource = None  # type: ignore[assignment]
+
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # <malloc.h>
 LARGEST_OF_THE_HEAP = 32 << 20  # what is larger always has a mapping of its own
 _SETTINGS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
@@ -91,9 +96,7 @@ def _memory_of_process() -> int:
     limits = [os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE]
     with suppress(OSError, ValueError), open("/sys/fs/cgroup/memory.max", encoding="ascii") as file:
         limits.append(int(file.read()))  # not a number, "max", if there is none
-    with suppress(ImportError, OSError):
-        import resource
-
+    if resource is not None:
         # What is lent still takes addresses, which the system does not take back.
         space, _ = resource.getrlimit(resource.RLIMIT_AS)
         limits += [space] if space != resource.RLIM_INFINITY else []
