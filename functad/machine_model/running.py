@@ -126,5 +126,6 @@ KEPT_FREED_BYTES = 1 << 28
 took 2.2 ms without, 0.13 with. Compared."""
 
 LENT_SHARE = 1 / 8
-"""of the machine's memory: what dead blocks beyond that may hold, which the system takes when it needs it. Chosen: such
-pages count as the process's own until then. Compared: to negate 8,192² float32 takes 0.6 of the time."""
+"""of the memory that the process may have: what dead blocks beyond that may hold, which the system takes when it needs
+it. Chosen: until then such pages count as the process's own. Compared: to negate 8,192² float32 takes 0.6 of the
+time."""

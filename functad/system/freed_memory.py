@@ -16,6 +16,7 @@ import mmap
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -23,6 +24,11 @@ import numpy as np
 
 from functad import machine_model
 from functad.dtypes import stored_as
+
+try:
+    import resource
+except ImportError:  # neither Windows nor a browser has it
+    resource = None  # type: ignore[assignment]
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # <malloc.h>
 LARGEST_OF_THE_HEAP = 32 << 20  # what is larger always has a mapping of its own
@@ -61,7 +67,7 @@ class LargeBlock(np.ndarray):
         excess = _taken_beyond(_kept, machine_model.KEPT_FREED_BYTES)
         _lent.update((id(memory), memory) for memory in excess if _lend(memory))
         if _lent:
-            _taken_beyond(_lent, machine_model.LENT_SHARE * _memory_of_machine())
+            _taken_beyond(_lent, machine_model.LENT_SHARE * _memory_of_process())
 
 
 def _taken_beyond(blocks: dict[int, np.ndarray], most: float) -> list[np.ndarray]:
@@ -85,8 +91,16 @@ def _lend(memory: np.ndarray) -> bool:
 
 
 @cache
-def _memory_of_machine() -> int:
-    return os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE
+def _memory_of_process() -> int:
+    """Bytes that the process may have: the machine's memory, or less where its container or a limit says so."""
+    limits = [os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE]
+    with suppress(OSError, ValueError), open("/sys/fs/cgroup/memory.max", encoding="ascii") as file:
+        limits.append(int(file.read()))  # not a number, "max", if there is none
+    if resource is not None:
+        # What is lent still takes addresses, which the system does not take back.
+        space, _ = resource.getrlimit(resource.RLIMIT_AS)
+        limits += [space] if space != resource.RLIM_INFINITY else []
+    return min(limits)
 
 
 OWN_MEMORY = (AlignedMemory, LargeBlock)

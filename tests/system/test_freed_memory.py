@@ -113,7 +113,7 @@ def test_what_is_beyond_the_limit_is_lent_to_the_system_up_to_a_part_of_the_mach
     monkeypatch.setattr(freed_memory, "_kept", {})
     monkeypatch.setattr(freed_memory, "_lent", {})
     monkeypatch.setattr(machine_model, "KEPT_FREED_BYTES", 1000)
-    monkeypatch.setattr(freed_memory, "_memory_of_machine", lambda: 2 * nbytes / machine_model.LENT_SHARE)
+    monkeypatch.setattr(freed_memory, "_memory_of_process", lambda: 2 * nbytes / machine_model.LENT_SHARE)
     before = lazily_freed()
     arrays = [large_empty(SHAPE, "float32") for _ in range(3)]
     for k in range(3):
@@ -127,6 +127,17 @@ def test_what_is_beyond_the_limit_is_lent_to_the_system_up_to_a_part_of_the_mach
     assert [address(x) for x in again] == places[1:] and not freed_memory._lent
     again[0][:] = again[1][:] = 4.0
     assert lazily_freed() <= before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit is Linux's")
+def test_what_is_lent_is_a_part_of_what_the_process_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    import resource
+
+    of_process = freed_memory._memory_of_process.__wrapped__
+    whole = of_process()
+    for limit, expected in ((whole // 2, whole // 2), (2 * whole, whole), (resource.RLIM_INFINITY, whole)):
+        monkeypatch.setattr(resource, "getrlimit", lambda what, limit=limit: (limit, limit))
+        assert of_process() == expected
 
 
 @pytest.mark.parametrize("dtype", ["float32", BFLOAT16])

@@ -41,25 +41,35 @@ def lower_conv_general_dilated(
         if result is not out:
             _convert(target, result, out)
         return
-    splits = conv.flops > machine_model.DILATION_WORTH_SPLITTING and conv.positions >= conv.taps
+    of_weights = conv.positions < conv.taps
+    splits = conv.flops > machine_model.DILATION_WORTH_SPLITTING and not of_weights
     parts = without_dilation(conv) if splits else [conv]
     if any(part.taps == 0 for part in parts):
         target.fill(result, 0)
     for part in parts:
         if part.taps:
-            _strategy(part, dtype, target.place_columns(dtype))(target, left, right, result, part)
+            strategy = _strategy(part, dtype, of_weights, target.place_columns(dtype))
+            strategy(target, left, right, result, part)
     if result is not out:
         _convert(target, result, out)
 
 
-def _strategy(conv: Convolution, dtype: np.dtype, columns: int) -> Callable[[Any, Any, Any, Any, Convolution], None]:
-    """The fastest way, as measured. columns: of a product of places, 0 if the target has none."""
+def _strategy(
+    conv: Convolution, dtype: np.dtype, of_weights: bool, columns: int
+) -> Callable[[Any, Any, Any, Any, Convolution], None]:
+    """The fastest way, as measured.
+
+    of_weights: the convolution that this is, or is a part of, has larger windows than results, as the gradients of
+        weights have. Their strategies take no parts.
+    columns: of a product of places, 0 if the target has none.
+    """
     if kind_of(dtype) in "iu" or conv.flops < machine_model.CONVOLUTION_WORTH_PRODUCTS:
         return direct.any_convolution
     if direct.suits_groups(conv):
         return direct.all_groups
-    if conv.positions < conv.taps:
-        return weights.few_weights if weights.suits_few_weights(conv) else weight_products.weight_products
+    if of_weights:
+        few = weights.suits_few_weights(conv, dtype.itemsize)
+        return weights.few_weights if few else weight_products.weight_products
     if direct.suits_rows(conv):
         return direct.rows
     return places.places if places.suits_places(conv, dtype, columns) else products.products

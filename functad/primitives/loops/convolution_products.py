@@ -261,11 +261,11 @@ def write_input(text: KernelText, target: Any, lhs: Any, plan: ScratchPlan, task
         return "lhs"
     buffers |= {"copier": (target.copier(), "r"), "copy": (target.scratch((tasks, plan.copied), lhs.dtype), "rw")}
     text.line(f"x0 = task * {plan.copied}")
-    if not _pays_padding(plan):
+    even = _padded_plan(plan)
+    if not _pays_padding(plan, even):
         _write_copies(text, plan, "copy", "x0")
         return "copy"
     # Windows of a padded input without strides are rows of one length, side by side.
-    even = _padded_plan(plan)
     buffers["padded"] = (target.scratch((tasks, even.copied), lhs.dtype), "rw")
     text.line(f"p0 = task * {even.copied}")
     _write_copies(text, even, "padded", "p0")
@@ -273,11 +273,10 @@ def write_input(text: KernelText, target: Any, lhs: Any, plan: ScratchPlan, task
     return "copy"
 
 
-def _pays_padding(plan: ScratchPlan) -> bool:
-    """Whether windows that overlap would have to look for borders, or step over elements, for each tap."""
-    conv = plan.conv
-    plain = all(axis.inside and axis.stride == 1 for axis in conv.axes)
-    overlap = conv.taps > math.prod(stride_phases(conv))
+def _pays_padding(plan: ScratchPlan, even: ScratchPlan) -> bool:
+    """Whether windows would have to look for borders, or step over elements, for each tap, and overlap much."""
+    plain = all(axis.inside and axis.stride == 1 for axis in plan.conv.axes)
+    overlap = even.copied < plan.copied
     return plan.way == "unrolled" and not plan.features_last and overlap and not plain
 
 

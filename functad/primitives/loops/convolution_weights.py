@@ -24,18 +24,26 @@ from functad.primitives.loops.kernel_text import KernelText, total
 from functad.primitives.loops.text import cast
 
 
-def suits_few_weights(conv: Convolution) -> bool:
-    """Few weights, and images of some size whose rows follow each other in memory."""
+def suits_few_weights(conv: Convolution, itemsize: int) -> bool:
+    """Few weights, and images of some size, but none that is too large to copy, whose rows follow each other."""
     few = machine_model.WEIGHTS_IN_REGISTERS
     is_small = conv.positions <= machine_model.SUMMED_WINDOW
     pairs = machine_model.SUMMED_WINDOWS if is_small else few
     if len(conv.axes) not in (1, 2) or conv.positions > few or conv.taps < few or conv.batch * conv.outputs > pairs:
+        return False
+    if math.prod(_copies(conv)) * itemsize > machine_model.MOST_EXTRA_BYTES:
         return False
     follow = row_major([axis.window for axis in conv.axes])
     return all(
         axis.rhs_step == step and (axis.dilation == 1 or axis is conv.axes[-1])
         for axis, step in zip(conv.axes, follow, strict=True)
     )
+
+
+def _copies(conv: Convolution) -> list[int]:
+    """The sizes of an image's copies, one for each tap of a row."""
+    *outer, last = conv.axes
+    return [last.count, *(axis.reach for axis in outer), last.window]
 
 
 def few_weights(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) -> None:
@@ -46,7 +54,7 @@ def few_weights(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) ->
     t = cast(out.dtype)
     *outer, last = conv.axes
     pixels = conv.taps
-    sizes = [*(axis.reach for axis in outer), last.window]
+    _, *sizes = _copies(conv)
     steps, plane = row_major(sizes), math.prod(sizes)
     row = last.count if last.count <= machine_model.TAPS_AT_ONCE else 1
     block = divisor(conv.outputs, machine_model.ACCUMULATORS // row)

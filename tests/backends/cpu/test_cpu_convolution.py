@@ -156,7 +156,7 @@ def force(monkeypatch, name, places=6):
     way, suits = WAYS[name]
     used = []
 
-    def strategy(conv, dtype, columns):
+    def strategy(conv, dtype, of_weights, columns):
         if not suits(conv):
             return convolution_direct.any_convolution
         used.append(conv)
@@ -201,11 +201,22 @@ def test_holes_in_the_input_are_left_out(name, monkeypatch):
     assert any(conv.out_start for conv in used)
 
 
+def test_parts_without_holes_are_no_gradients_of_weights(monkeypatch):
+    """A part of the outputs may have more taps than places, where the whole has as many of both."""
+    monkeypatch.setattr(machine_model, "DILATION_WORTH_SPLITTING", 0)
+    monkeypatch.setattr(machine_model, "CONVOLUTION_WORTH_PRODUCTS", 0)
+    for windows, dilation in (((5,), (2,)), ((5, 3), (3, 1)), ((3, 5), (2, 2))):
+        args = [numbers((2, 3, *(3 for _ in windows))), numbers((4, 3, *windows), seed=1)]
+        padding = tuple((b - 1, 2 * k - 3 * b - 1) for k, b in zip(windows, dilation, strict=True))
+        params = parameters(len(windows), lhs_dilation=dilation, padding=padding)
+        check_loops(conv_general_dilated_p, args, params, tolerance=3e-6)
+
+
 @pytest.mark.parametrize(
     "name, shapes", [("products", [(1, 3, 5), (2, 3, 1)]), ("weight products", [(4, 1, 5), (2, 1, 5)])]
 )
 def test_what_is_one_matrix_product_in_every_layout(name, shapes, monkeypatch):
-    monkeypatch.setattr(convolution, "_strategy", lambda conv, dtype, columns: WAYS[name][0])
+    monkeypatch.setattr(convolution, "_strategy", lambda conv, dtype, of_weights, columns: WAYS[name][0])
     arrays = [numbers(shape, seed=i) for i, shape in enumerate(shapes)]
     alone = 0
     for layout in itertools.product(itertools.permutations(range(3)), repeat=3):
@@ -294,6 +305,12 @@ CHOICES = {
         (100, 6, 26, 26),
         parameters(2, ((1, 0, 2, 3), (1, 0, 2, 3), (2, 3, 0, 1))),
         ["weights_of_rows", "add_parts"],
+    ),
+    "few channels, weights, images too large to copy": (
+        (1, 1, 4096, 4096),
+        (1, 8, 4094, 4094),
+        parameters(2, ((1, 0, 2, 3), (1, 0, 2, 3), (2, 3, 0, 1))),
+        ["weights_unrolled", "add_parts"],
     ),
     "512 windows, weights": (
         (16, 16, 28, 28),
@@ -389,9 +406,17 @@ def test_borders_are_looked_for_once_and_not_for_each_tap(shapes, params, name):
     assert not re.search(r"first\d|last\d|clear", copying)
 
 
-def test_windows_that_do_not_overlap_are_copied_at_once():
-    args = [zeros((2, 3, 64, 64)), zeros((32, 3, 8, 8))]
-    kernel = record(conv_general_dilated_p, args, parameters(2, window_strides=(8, 8))).instructions[-1]
+@pytest.mark.parametrize(
+    "shapes, changes",
+    [
+        ([(2, 3, 64, 64), (32, 3, 8, 8)], {"window_strides": (8, 8)}),
+        ([(1, 64, 33, 33), (64, 64, 3, 3)], {"rhs_dilation": (24, 24), "padding": ((24, 24), (24, 24))}),
+    ],
+    ids=["no overlap", "far apart"],
+)
+def test_windows_that_hardly_overlap_are_copied_at_once(shapes, changes):
+    """A padded copy would be larger than those of the taps."""
+    kernel = record(conv_general_dilated_p, list(map(zeros, shapes)), parameters(2, **changes)).instructions[-1]
     assert kernel.name == "convolution_unrolled" and "padded" not in kernel.buffers
 
 
