@@ -30,7 +30,9 @@ from functad.system.blas_library import Blas, library_at, numpys_blas
 
 try:
     from functad.backends.cpu.products.own import gemm_table as own
-except ModuleNotFoundError:  # the folder is optional
+except ModuleNotFoundError as missing:
+    if not str(missing.name).endswith(".own"):  # the folder is optional, what it imports is not
+        raise
     own = None  # type: ignore[assignment]
 
 KINDS = {np.dtype(t): i for i, t in enumerate((np.float32, np.float64, np.complex64, np.complex128))}
