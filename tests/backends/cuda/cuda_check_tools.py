@@ -6,6 +6,7 @@ For a process with NUMBA_ENABLE_CUDASIM=1.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from inspect import signature
 from typing import Any
 
@@ -17,6 +18,9 @@ import functad.numpy as jnp
 from functad import interpreter
 from functad.backends.cuda import executable as cuda_backend
 from functad.dtypes import as_dtype
+
+NARROW = ("float16", *(["bfloat16"] if find_spec("ml_dtypes") else []))
+"""The floats of 16 bits that there are: bfloat16 is a package's."""
 
 
 def run(together: Together, signs: bool = False) -> None:

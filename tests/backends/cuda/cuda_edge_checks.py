@@ -9,11 +9,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from cuda_check_tools import layer_norm, numbers, run, softmax
+from cuda_check_tools import NARROW, layer_norm, numbers, run, softmax
 from fuzz.check import changed
 from primitive_form_tools import Together, compare
 
@@ -28,7 +27,6 @@ from functad.dtypes import as_dtype
 from functad.tree_util import tree_leaves
 
 LENGTHS = (1, 3, 4, 5, 9, 17) if SIMULATED else (1, 2, 31, 32, 33, 127, 128, 129, 1000, 4097)
-NARROW = ("float16", *(["bfloat16"] if find_spec("ml_dtypes") else []))
 OTHERS = ("float64", *NARROW, "int32", "int8", "bool", "complex64")
 VECTORS = {"CUDA_VECTOR_POINTS": 1}  # four elements at a time wherever they lie side by side
 

@@ -10,7 +10,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from cuda_check_tools import agree, checks_of
+from cuda_check_tools import NARROW, agree, checks_of
 from fuzz.check import changed
 
 import functad
@@ -52,7 +52,7 @@ def check_attention_in_blocks() -> None:
         (odd, {"bias": hidden}),
         (few, {}),
         ([few[0][:1, :, :3], few[1][:1, :8, :1], few[2][:1, :8, :1]], {"is_causal": True}),
-        ([floats(1, n, 2, 4, dtype=as_dtype("bfloat16")) for n in (16, 10, 10)], {"is_causal": True}),
+        *(([floats(1, n, 2, 4, dtype=as_dtype(t)) for n in (16, 10, 10)], {"is_causal": True}) for t in NARROW),
         (even, {"key_value_seq_lengths": np.array([0, 7], np.int32), "local_window_size": (3, 1)}),
     ]
     with patch.multiple(attention, **blocks), changed({"CUDA_KEPT_PRODUCT": 0.0}):
@@ -79,7 +79,7 @@ def check_gradients_of_attention_in_blocks() -> None:
         (alike, {"is_causal": True}, 1 << 20, 0),
         (wide, {"bias": hidden.astype(np.float64)}, 1 << 20, 0),
         (few, {}, 1 << 20, 2),
-        *(([x.astype(as_dtype(name)) for x in alike], {}, 1 << 20, 0) for name in ("float16", "bfloat16")),
+        *(([x.astype(as_dtype(name)) for x in alike], {}, 1 << 20, 0) for name in NARROW),
     ]
     with patch.multiple(attention, _LOGITS_BYTES=0, _QUERIES=8, _KEYS=5), changed({"CUDA_KEPT_PRODUCT": 0.0}):
         for given, options, most, strips in cases:
