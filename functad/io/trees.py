@@ -37,7 +37,7 @@ def described_tree(tree: Any, name_of: Callable[[KeyPath], str]) -> tuple[str, l
     Raises:
         ArgumentError: a node or a leaf that no file holds; its key path is named.
 
-    >>> take_apart({"w": [np.ones(1), None]}, keystr)
+    >>> described_tree({"w": [np.ones(1), None]}, keystr)
     ('{"format": 1, "tree": ["dict", ["w"], [["list", null, ["[\\'w\\'][0]", null]]]]}', [("['w'][0]", array([1.]))])
     """
     arrays: list[tuple[str, np.ndarray]] = []

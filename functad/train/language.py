@@ -54,7 +54,7 @@ def text_windows(numbers: np.ndarray, length: int) -> np.ndarray:
     Raises:
         ArgumentError: the text is shorter than one piece.
 
-    >>> windows(np.arange(8), 3)
+    >>> text_windows(np.arange(8), 3)
     array([[0, 1, 2, 3],
            [3, 4, 5, 6]])
     """

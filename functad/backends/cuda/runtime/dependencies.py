@@ -34,7 +34,7 @@ def dependencies_of(nodes: Sequence[Sequence[Access]], uses_lane: Sequence[bool]
 
     >>> x, y, z = (Access(name, 0, 8, writes=True) for name in "xyz")
     >>> read_x = x._replace(writes=False)
-    >>> [order.after for order in ordered([[x], [read_x, y], [read_x, z], [y, z]], [False] * 4, 1)]
+    >>> [order.after for order in dependencies_of([[x], [read_x, y], [read_x, z], [y, z]], [False] * 4, 1)]
     [(), (0,), (0,), (1, 2)]
     """
     memories: dict[Hashable, _TouchedMemory] = {}
