@@ -36,28 +36,8 @@ def copy_elements(
 
 
 def copy_rows(size, to, source, rows, to_step, from_step) -> None:
-    """Rows of so many bytes. What rows of pixels often have is moved by vectors, without another call."""
-    if size == 32:
-        for _i in range(rows):
-            copy(to, source, 32)
-            to += to_step
-            source += from_step
-    elif size == 64:
-        for _i in range(rows):
-            copy(to, source, 64)
-            to += to_step
-            source += from_step
-    elif size == 128:
-        for _i in range(rows):
-            copy(to, source, 128)
-            to += to_step
-            source += from_step
-    elif size == 256:
-        for _i in range(rows):
-            copy(to, source, 256)
-            to += to_step
-            source += from_step
-    elif size > 32 and size < machine_model.LONG_ROW_OF_A_COPY:
+    """Rows of so many bytes: short ones by vectors, of which the last two may overlap, without another call."""
+    if size >= 32 and size < machine_model.LONG_ROW_OF_A_COPY:
         whole = (size - 1) // 32
         for _i in range(rows):
             place = to
