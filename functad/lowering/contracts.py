@@ -23,8 +23,9 @@ def check_schedule(schedule: Schedule) -> None:
     for k, result in enumerate(schedule.outputs):
         if result.size:
             memory.read(result.storage, f"result {k}")
-        if any(result.storage.memory is other.storage.memory for other in schedule.outputs[:k]):
-            raise ProgramError(f"result {k} lies in the memory of another result")
+        for j, other in enumerate(schedule.outputs[:k]):
+            if result.storage.memory is other.storage.memory:
+                raise ProgramError(f"result {k} lies in the memory of result {j}: one of them must be a copy")
 
 
 class _Memory:

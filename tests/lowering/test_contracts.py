@@ -88,7 +88,7 @@ def test_each_result_has_memory_of_its_own() -> None:
     schedule = schedule_of(lambda x: (x, x, x + 1, x + 1, 2.0, 2.0), X)
     check_schedule(schedule)
     schedule.outputs[3] = schedule.outputs[2]
-    with pytest.raises(ProgramError, match="result 3 lies in the memory of another result"):
+    with pytest.raises(ProgramError, match="result 3 lies in the memory of result 2"):
         check_schedule(schedule)
 
 

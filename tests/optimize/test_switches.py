@@ -238,8 +238,7 @@ def test_every_part_has_an_example() -> None:
 
 
 def test_what_was_compiled_with_a_part_is_not_found_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    key_of = kept_plans.plan_key
-    monkeypatch.setattr(kept_plans, "plan_key", key_of)  # so that all is as it was at the end
+    monkeypatch.setattr(kept_plans, "plan_key", kept_plans.plan_key)  # so that all is as it was at the end
     switch = SWITCHES[0]
     monkeypatch.setattr(switch.module, switch.attribute, getattr(switch.module, switch.attribute))
     program = functad.make_jaxpr(jnp.sin)(X)

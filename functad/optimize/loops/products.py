@@ -251,7 +251,7 @@ def stacks_of(scan: Scan) -> dict[Atom, Atom]:
 
 
 def extra_bytes(scan: Scan, atoms: Iterable[Atom], stacks: Mapping[Atom, Atom]) -> float:
-    """The bytes that stacking atoms for all steps adds; none for what is stack_of, or read, already."""
+    """The bytes that stacking atoms for all steps adds; none for what is stacked, or read, already."""
     atoms, consts = list(atoms), {v for _, v in scan.consts}
     if any(isinstance(a, Literal) or a in consts for a in atoms):
         return math.inf  # it is the same in all steps

@@ -41,11 +41,11 @@ def steps_of_strip(eqn: Eqn, simplify: Simplify) -> int:
     length, count = eqn.params["length"], eqn.params["num_carry"]
     if is_in_map() is not False or length == UNKNOWN or length < 2 or count == 0 or not _adds_up(eqn):
         return 0
-    body = simplified_as_map(eqn, simplify)
+    body = _simplified_as_map(eqn, simplify)
     if not has_large_product(body):
         return 0
     scan = take_scan_apart(eqn.replace(params={**eqn.params, "jaxpr": body}))
-    move_products_behind_loops(scan)
+    _move_products_behind_loops(scan)
     sums, stacks = sums_over_steps(scan, math.inf), stacks_of(scan)
     if len(sums) < count:
         return 0
@@ -61,7 +61,7 @@ def _adds_up(eqn: Eqn) -> bool:
     return all(addition(carry, defined, uses) is not None for carry in scan.carries)
 
 
-def simplified_as_map(eqn: Eqn, simplify: Simplify) -> Program:
+def _simplified_as_map(eqn: Eqn, simplify: Simplify) -> Program:
     """The body of a scan, as that of a loop without carries."""
     with optimizing_for(True):
         return simplify(eqn.params["jaxpr"])
@@ -69,7 +69,7 @@ def simplified_as_map(eqn: Eqn, simplify: Simplify) -> Program:
 
 def sink_all_sums(scan: Scan) -> None:
     """Compute all that a scan adds up behind it, of what its steps stack."""
-    move_products_behind_loops(scan)
+    _move_products_behind_loops(scan)
     stacks = stacks_of(scan)
     for one in sums_over_steps(scan, math.inf):
         finish_sum(scan, one, stacks)
@@ -97,7 +97,7 @@ def _over_strips(eqn: Eqn, strip: int, *operands: Any) -> list[Any]:
     return [*found[:count], *(reshape(y, (length, *y.shape[2:])) for y in found[count:])]
 
 
-def move_products_behind_loops(scan: Scan) -> None:
+def _move_products_behind_loops(scan: Scan) -> None:
     """Products that a loop in a step stacks, of which the scan adds up all, are computed behind that loop at once."""
     defined, uses = definitions(scan.body()), scan.uses()
     wanted: dict[Eqn, list[Var]] = {}  # loops in a step, and which stacks of theirs

@@ -13,13 +13,20 @@ from functad.backends.cpu.compile.loader import Loaded
 from functad.system.once import imported
 
 
-def word_functions(module: ModuleType, *, effort: int = 0) -> Loaded:
-    """The functions that a module exports. effort: see `integer_compiler.compile_words`."""
-    source = Path(str(module.__file__)).read_text(encoding="utf-8")
+def load_words(*modules: ModuleType, identity: str, effort: int = 0) -> objects.LoadedObject:
+    """The functions that modules export, compiled together. effort: see `integer_compiler.compile_words`."""
+    source = "\n".join(Path(str(module.__file__)).read_text(encoding="utf-8") for module in modules)
+    exports = tuple([name for module in modules for name in module.EXPORTS])
+    names = {name: value for module in modules for name, value in vars(module).items()}
 
     def make(_: str) -> bytes:
         # Loading the compiler takes time that a warm cache saves.
         compiler = imported("functad.backends.cpu.compile.integer_compiler")
-        return bytes(compiler.compile_words(source, vars(module), module.EXPORTS, effort=effort))
+        return bytes(compiler.compile_words(source, names, exports, effort=effort))
 
-    return objects.get_functions(source, module.__name__.rpartition(".")[2], module.EXPORTS, make).addresses
+    return objects.get_functions(source, identity, exports, make)
+
+
+def word_functions(module: ModuleType, *, effort: int = 0) -> Loaded:
+    """The functions that one module exports. effort: as of `load_words`."""
+    return load_words(module, identity=module.__name__.rpartition(".")[2], effort=effort).addresses

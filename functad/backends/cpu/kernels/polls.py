@@ -44,7 +44,7 @@ class Polled(NamedTuple):
     """The text of a kernel's body.
 
     token: the parameter that it needs for its questions, or "". work: how many lines run for a step of its range,
-    without those that it counts itself, of which at most `BUDGET`, or one strip, run without a question.
+    without those that it counts itself, of which at most `POLL_BUDGET`, or one strip, run without a question.
     """
 
     body: str

@@ -1,4 +1,4 @@
-"""Built-in functions of Python made of compiled code: loaded, and bound to words of their own.
+"""Built-in functions of Python made of compiled code, bound to words of their own.
 
 Knows how Python calls C functions; not what they compute.
 """
@@ -6,10 +6,7 @@ Knows how Python calls C functions; not what they compute.
 from __future__ import annotations
 
 import ctypes
-import importlib
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,20 +14,6 @@ import numpy as np
 from functad.backends.cpu.compile import objects
 
 METH_O, METH_FASTCALL = 0x0008, 0x0080  # called with one object; with an array of objects, and how many
-
-
-def load_words(*modules: ModuleType) -> objects.LoadedObject:
-    """The functions that modules in the language of `compile.integer_compiler` export, compiled together."""
-    source = "\n".join(Path(str(module.__file__)).read_text(encoding="utf-8") for module in modules)
-    exports = tuple([name for module in modules for name in module.EXPORTS])
-    names = {name: value for module in modules for name, value in vars(module).items()}
-
-    def make(_: str) -> bytes:
-        # Loading the compiler takes time that a warm cache saves.
-        compiler = importlib.import_module("functad.backends.cpu.compile.integer_compiler")
-        return bytes(compiler.compile_words(source, names, exports))
-
-    return objects.get_functions(source, "runtime", exports, make)
 
 
 class BuiltIn:

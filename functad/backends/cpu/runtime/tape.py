@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from functad import machine_model
+from functad.backends.cpu.compile.word_modules import load_words
 from functad.backends.cpu.products import gemm_runtime
 from functad.backends.cpu.runtime import compiled, compiled_arrays, compiled_entry
 from functad.backends.cpu.runtime import layout as w
-from functad.backends.cpu.runtime.built_in import METH_FASTCALL, METH_O, BuiltIn, load_words
+from functad.backends.cpu.runtime.built_in import METH_FASTCALL, METH_O, BuiltIn
 from functad.backends.cpu.runtime.pool import Pool
 from functad.backends.cpu.runtime.python_objects import layout_problem, tell_makers
 from functad.config import config
@@ -196,7 +197,7 @@ class Runtime:
     """The compiled runtime, loaded: addresses of its functions, the pool, and how Python enters."""
 
     def __init__(self) -> None:
-        self.kernels = load_words(compiled, compiled_arrays, compiled_entry, gemm_runtime)
+        self.kernels = load_words(compiled, compiled_arrays, compiled_entry, gemm_runtime, identity="runtime")
         self.addresses = self.kernels.addresses
         # As a function of Python's own interface, so that an exception that it has set is raised.
         self.enter = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)(self.addresses["enter"])

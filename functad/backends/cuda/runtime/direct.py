@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from functad.array import DonatedArray
+from functad.backends.cpu.compile.word_modules import load_words
 from functad.backends.cpu.runtime import compiled_arrays
-from functad.backends.cpu.runtime.built_in import METH_FASTCALL, BuiltIn, load_words
+from functad.backends.cpu.runtime.built_in import METH_FASTCALL, BuiltIn
 from functad.backends.cpu.runtime.direct import DirectCall
 from functad.backends.cpu.runtime.pool import address_of
 from functad.backends.cpu.runtime.python_objects import places_of_slots
@@ -70,7 +71,7 @@ def bind_on_device(
 
 @cache
 def _built_in() -> BuiltIn:
-    return BuiltIn(load_words(compiled_arrays, frame), "call_on_device", METH_FASTCALL)
+    return BuiltIn(load_words(compiled_arrays, frame, identity="runtime"), "call_on_device", METH_FASTCALL)
 
 
 @cache
