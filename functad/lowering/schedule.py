@@ -20,6 +20,7 @@ from functad.lowering.fusion.fuse import Fusion
 from functad.lowering.fusion.groups import FusionGroup
 from functad.lowering.fusion.inlining import joins, parts_in
 from functad.lowering.fusion.joins import find_places, runs_by_rows
+from functad.lowering.fusion.order import check_order
 from functad.lowering.matrices import write_product
 from functad.lowering.memory.assignment import BufferAssignment
 from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
@@ -110,6 +111,8 @@ class _Scheduler:
         self.program = program
         self.passes = passes
         self.fusion = Fusion(program, shared.name_of, phases, crosses=not machine.on_device)
+        if config.check_programs:
+            check_order(self.fusion.groups, self.fusion.group_of, self.fusion.inlining.phase)
         self.places = find_places(self.fusion)
         self.lifetimes = Lifetimes(self.fusion, inputs, takers, passes)
         buffers = dict(zip(program.invars, inputs)) | shared.add_constants(program)

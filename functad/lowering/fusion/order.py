@@ -9,6 +9,7 @@ import heapq
 from collections.abc import Callable, Mapping, Sequence
 
 from functad import machine_model
+from functad.errors import ProgramError
 from functad.ir import Eqn, Program, Var
 from functad.lowering.fusion.groups import FusionGroup
 
@@ -112,6 +113,24 @@ def topological_order(
             if not waiting[follower]:
                 release(follower)
     return found
+
+
+def check_order(
+    groups: Sequence[FusionGroup], group_of: Mapping[Var, FusionGroup], phase: Callable[[int], int]
+) -> None:
+    """Raise ProgramError unless each group runs behind those that it waits for, and phases one after another."""
+    done: set[int] = set()
+    current = 0
+    for group in groups:
+        if early := _read_groups(group, group_of) - done:
+            raise ProgramError(f"group {group.number} runs before {sorted(early)}, whose results it reads")
+        phases = {phase(i) for i in group.members}
+        if len(phases) > 1:
+            raise ProgramError(f"group {group.number} is of the phases {sorted(phases)}, between which is a barrier")
+        if max(phases) < current:
+            raise ProgramError(f"group {group.number} of phase {max(phases)} runs after one of phase {current}")
+        current = max(phases)
+        done.add(group.number)
 
 
 def _read_groups(group: FusionGroup, group_of: Mapping[Var, FusionGroup]) -> set[int]:
