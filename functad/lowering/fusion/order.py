@@ -12,6 +12,7 @@ from functad import machine_model
 from functad.errors import ProgramError
 from functad.ir import Eqn, Program, Var
 from functad.lowering.fusion.groups import FusionGroup
+from functad.lowering_rules import ControlFlow
 
 
 def let_readers_go_first(
@@ -63,9 +64,9 @@ def _updates(program: Program, group: FusionGroup, var: Var, outputs: set[Var]) 
 
 def _carries(eqn: Eqn, var: Var, outputs: set[Var]) -> bool:
     """Whether a loop carries an input along, to a result."""
-    first = eqn.params.get("num_consts", 0) + eqn.params.get("cond_nconsts", 0) + eqn.params.get("body_nconsts", 0)
-    carries = zip(eqn.invars[first:], eqn.outvars[: eqn.params.get("num_carry")])
-    return "branches" not in eqn.params and any(a is var and out in outputs for a, out in carries)
+    rule = eqn.primitive.lower
+    assert isinstance(rule, ControlFlow)
+    return any(a is var and out in outputs for a, out in rule.carried(eqn))
 
 
 def topological_order(

@@ -14,13 +14,12 @@ from functad import machine_model
 from functad.primitives.loops.text import CASTS
 
 DTYPES = [np.dtype(name) for name in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")]
-BLOCK = machine_model.RUNNING_BLOCK
 
 
 def _room(dtype: np.dtype[Any]) -> Callable[[], Any]:
     def room() -> Any:
         """Memory of the kernel's own for a block of a row, which holds anything."""
-        return np.zeros(BLOCK, dtype)
+        return np.zeros(machine_model.RUNNING_BLOCK, dtype)
 
     room.__name__ = room.__qualname__ = f"room_{CASTS[dtype.name]}"
     return room
