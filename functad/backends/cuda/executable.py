@@ -251,7 +251,8 @@ class PlacedExecutable:
         except TooLargeError:
             return None
         first = len(addresses)
-        addresses += [block.address for block in blocks]
+        for block in blocks:
+            addresses.append(block.address)
         addresses += self._kept
         self._stretch.start(self._bases(addresses))  # type: ignore[union-attr]
         return self._results(blocks, first)
