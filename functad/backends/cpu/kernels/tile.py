@@ -114,7 +114,7 @@ def _is_large(store: Store, columns: Symbol) -> bool:
 def _is_streamed(store: Store, rows: Symbol, columns: Symbol, side: int) -> bool:
     """Whether rows of squares are whole cache lines of a large result: they pass by the caches."""
     buffer, offset = store.buffer, store.offset
-    fills_lines = side * buffer.dtype.itemsize == machine_model.CACHE_LINE and side**2 <= running.BLOCK
+    fills_lines = side * buffer.dtype.itemsize == machine_model.CACHE_LINE and side**2 <= machine_model.RUNNING_BLOCK
     is_plain = type(store) is Store and offset.coefficient(columns) == 1 and buffer.dtype in running.ROOMS
     if not is_plain or not fills_lines or buffer.nbytes < machine_model.LEAST_STREAMED:
         return False
