@@ -19,10 +19,10 @@ from functad.lowering_rules import Scalar
 from functad.observing import observed
 from functad.tracing import Op, is_tracer, trace_to_program
 
-Share = Callable[..., Any]  # (cotangent, result, *operands) -> what arrives at an operand, not yet summed
+DiagonalShare = Callable[..., Any]  # (cotangent, result, *operands) -> what arrives at an operand, not yet summed
 
 
-def pullback_of(op: Op, share: Share, bare: bool) -> Share:
+def pullback_of(op: Op, share: DiagonalShare, bare: bool) -> DiagonalShare:
     """How a cotangent comes from the result of an element-wise operation to an operand, where both are real.
 
     share: that operand's in the `Diagonal` rule.
@@ -37,7 +37,7 @@ def pullback_of(op: Op, share: Share, bare: bool) -> Share:
 
 
 @lru_cache(1024)
-def _printed_if_plain(share: Share, operands: int, dtype: np.dtype, *params: tuple[str, Any]) -> Share:
+def _printed_if_plain(share: DiagonalShare, operands: int, dtype: np.dtype, *params: tuple[str, Any]) -> DiagonalShare:
     """A share of a rule, printed unless it is `Zero` or made of other operations than element-wise ones."""
     share = partial(share, **dict(params))
     found: list[Any] = []
@@ -53,7 +53,7 @@ def _printed_if_plain(share: Share, operands: int, dtype: np.dtype, *params: tup
     return share
 
 
-def _printed(program: Program, share: Share) -> Share:
+def _printed(program: Program, share: DiagonalShare) -> DiagonalShare:
     """A Program with one result as straight-line Python, for Arrays and for what `run_bare` gives."""
     names = {v: f"x{i}" for i, v in enumerate(program.invars)}
     namespace: dict[str, Any] = {"Array": ArrayImpl, "share": share}
@@ -82,5 +82,5 @@ def _printed(program: Program, share: Share) -> Share:
         f"        return share({operands})  # which says what there is no memory for",
     ]
     exec(compile("\n".join(lines), "<a printed pullback>", "exec"), namespace)
-    function: Share = namespace["pullback"]
+    function: DiagonalShare = namespace["pullback"]
     return function
