@@ -24,7 +24,6 @@ from functad.device_arrays import (
     DeviceArray,
     commit_results,
     common_device,
-    held_by,
     is_committed,
     memory_of,
     on_device,
@@ -121,7 +120,7 @@ class _OnDevices:
         for a in args:
             if type(a) is not DeviceArray:
                 return self._evaluate_anew(primitive, args, params)[0]
-            aval, memory = a.aval, held_by(a)
+            aval, memory = a.aval, memory_of(a)
             if held and memory.device is not held[0].device:  # where that runs depends on who has put them there
                 return self._evaluate_anew(primitive, args, params)[0]
             held.append(memory)
