@@ -64,8 +64,10 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
         if primitive.runs_functions:
             with np.errstate(all="ignore"):  # the context variables are the user's
                 result = run(*values, **params)
-        else:
+        elif params:
             result = quiet_copy().run(run, *values, **params)
+        else:
+            result = quiet_copy().run(run, *values)  # no dict is copied
     except (TypeError, ValueError, OverflowError, MemoryError) as problem:
         # NumPy's own, of dtypes, shapes or sizes: the shape rule says it in the user's terms, or this does.
         _explain_size(problem, primitive, args, params)
