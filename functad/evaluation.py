@@ -56,7 +56,7 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
         else:
             values.append(a)
             strong = True
-            foreign = foreign or type(a) is np.ndarray
+            foreign |= type(a) is np.ndarray
     run = primitive.impl
     if keys or values and _is_special(values[0].dtype):
         run = _special_implementation(primitive, args, params, values)
