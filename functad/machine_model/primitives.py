@@ -50,6 +50,33 @@ FEATURES_UNIT = products.PANEL_DEPTH_UNIT
 PLACES_PRODUCTS = 64
 """terms of its sums, at least, which are worth its table. Compared."""
 
+DIRECT_TIME = 3.0
+"""times as long as in a large matrix product a term of a convolution takes that is summed in loops. Compared, on Zen 3:
+18 to 30 operations a ns, of 95."""
+
+UNROLLED_OUTPUTS = 11
+"""outputs whose terms take as long as to copy the input of a tap. Compared, on Zen 3."""
+
+UNROLLED_ROW = 14
+"""elements of such a copy that take as long as to begin a row of it. Compared, on Zen 3."""
+
+SHIFTED_FEATURES = 12
+"""terms that take as long as to begin a product for each tap, and to add it up. Compared, on Zen 3."""
+
+WINDOW_OUTPUTS = 4
+"""outputs of a product of windows from which on its sums do not wait for each other. Chosen: of two vectors each, for
+the eight sums that Zen 3 has begun before the first is there."""
+
+WINDOW_COPY_TERMS = 20
+"""terms of such a sum that take as long as to copy an element of its input or result. Compared, on Zen 3: 0.4 ns, and
+95 operations a ns."""
+
+WINDOW_BLOCK_BYTES = facts.SECOND_CACHE // 2
+"""bytes of the padded input of a block of such products. Derived."""
+
+WINDOW_BLOCKS = 8
+"""blocks of a convolution, at least, which threads share. Chosen."""
+
 ACCUMULATORS = 18
 """sums of a convolution that are kept in registers, of 32 with AVX-512, as the rest holds operands. Compared."""
 

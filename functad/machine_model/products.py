@@ -117,3 +117,10 @@ PANEL_BYTES = facts.FIRST_CACHE
 NEAR_BYTES = RESIDENT_BYTES // PANEL_DEPTH
 """bytes from one row to the next up to which a tile reads its rows where they lie, unpacked: with larger ones they
 would not stay in the second cache. Derived."""
+
+WINDOW_TILE_ROWS = 6
+"""outputs of a tile of a product of windows: with two vectors of WINDOW_VECTOR_BYTES 12 of the 16 registers that AVX2
+has. Chosen."""
+
+WINDOW_VECTOR_BYTES = 32
+"""bytes of a vector of AVX2. Chosen."""

@@ -92,8 +92,9 @@ def named_handle(name: str) -> int:
     what, _, dtype = name.rpartition("_")
     if not what:
         return handle(dtype)
-    if what == "places":
-        return int(own.places_handle(np.dtype(dtype)).ctypes.data)
+    if what in ("places", "windows"):
+        of_own = own.places_handle if what == "places" else own.windows_handle
+        return int(of_own(np.dtype(dtype)).ctypes.data)
     made = numpy_sort.sort_word(np.dtype(dtype)) if what == "sort" else _handle_of_routine(what, np.dtype(dtype))
     return int(made.ctypes.data)
 
@@ -181,6 +182,11 @@ def reads_in_place(dtype: Any) -> bool:
 def columns_of_places(dtype: Any) -> int:
     """What `Target.place_columns` answers: 0 where nobody computes products of places."""
     return 0 if own is None else own.place_columns(dtype)
+
+
+def lanes_of_windows(dtype: Any) -> int:
+    """What `Target.window_lanes` answers: 0 where nobody computes products of windows."""
+    return 0 if own is None else own.window_lanes(dtype)
 
 
 @cache
