@@ -90,11 +90,14 @@ def _lend(memory: np.ndarray) -> bool:
     return not madvise(ctypes.c_void_p(first), ctypes.c_size_t(end - first), mmap.MADV_FREE)
 
 
+_LIMIT_OF_CONTAINER = "/sys/fs/cgroup/memory.max"
+
+
 @cache
 def _memory_of_process() -> int:
     """Bytes that the process may have: the machine's memory, or less where its container or a limit says so."""
     limits = [os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE]
-    with suppress(OSError, ValueError), open("/sys/fs/cgroup/memory.max", encoding="ascii") as file:
+    with suppress(OSError, ValueError), open(_LIMIT_OF_CONTAINER, encoding="ascii") as file:
         limits.append(int(file.read()))  # not a number, "max", if there is none
     if resource is not None:
         # What is lent still takes addresses, which the system does not take back.

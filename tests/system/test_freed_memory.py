@@ -6,6 +6,7 @@ import mmap
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -158,6 +159,16 @@ def test_what_lives_until_the_interpreter_ends_is_left_alone() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and done.stderr == ""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit is Linux's")
+def test_what_is_lent_is_a_part_of_what_the_container_may_have(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    of_process, limit = freed_memory._memory_of_process.__wrapped__, tmp_path / "memory.max"
+    monkeypatch.setattr(freed_memory, "_LIMIT_OF_CONTAINER", str(limit))
+    whole = of_process()  # there is no such file
+    for text, expected in ((f"{whole // 3}\n", whole // 3), (f"{2 * whole}\n", whole), ("max\n", whole), ("", whole)):
+        limit.write_text(text)
+        assert of_process() == expected, text
 
 
 @pytest.mark.parametrize("dtype", ["float32", BFLOAT16])
