@@ -97,7 +97,7 @@ def thin_table(
 
 
 def is_for_avx2(dtype: Any) -> bool:
-    """Whether the processor has the vectors that `gemm_thin` is written for, and no longer ones."""
+    """Whether the processor has the vectors that `gemm_thin` and `gemm_windows` are written for, and no longer ones."""
     features = processor()[1].split(",")
     return dtype in (np.float32, np.float64) and {"+avx2", "+fma"} <= {*features} and "+avx512f" not in features
 
@@ -119,9 +119,8 @@ def places_handle(dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 def window_lanes(dtype: Any) -> int:
     """The neighbours in a vector of a product of windows (`in_kernels.gemm_windows_f32`); 0 where others are faster."""
-    dtype, features = np.dtype(dtype), processor()[1].split(",")
-    fits = {"+avx2", "+fma"}.issubset(features) and "+avx512f" not in features
-    return gemm_windows.VECTOR_BYTES // dtype.itemsize if fits and dtype in (np.float32, np.float64) else 0
+    dtype = np.dtype(dtype)
+    return gemm_windows.VECTOR_BYTES // dtype.itemsize if is_for_avx2(dtype) else 0
 
 
 @cache
