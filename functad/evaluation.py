@@ -42,7 +42,8 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
     keys = False
     for a in args:
         if type(a) is ArrayImpl:
-            values.append(a._value)
+            value = a._value
+            values.append(value if value.ndim else value[()])  # NumPy computes with scalars in a third of the time
             if a.weak_type:
                 weak = True
             else:
@@ -130,7 +131,9 @@ def implementation(primitive: Primitive, operands: Sequence[np.dtype]) -> Callab
     NumPy's functions would round floats of 16 bits after each of their steps, and lack many for bfloat16. So they get
     them in float32, and results are rounded once.
     """
-    run = _UFUNCS.get(primitive.impl, primitive.impl)
+    run = primitive.impl
+    if any(kind_of(dtype) == "c" for dtype in operands):
+        run = _UFUNCS.get(run, run)
     if primitive.takes_narrow or not any(map(is_narrow_float, operands)):
         return run
     if isinstance(run, np.ufunc) and all(dtype == dtypes.float16 for dtype in operands):
@@ -164,7 +167,8 @@ def evaluate_bare(primitive: Primitive, args: Sequence[Any], params: dict[str, A
     values = []
     for a in args:
         if type(a) is ArrayImpl:
-            values.append(a._value)
+            value = a._value
+            values.append(value if value.ndim else value[()])
         elif type(a) in _NUMPYS or not isinstance(a, Array):
             values.append(a)
         elif isinstance(a, DeviceArray):

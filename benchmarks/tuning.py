@@ -1,6 +1,6 @@
 """Another value of a tuned number: which workloads' kernels it changes, and what these take.
 
-Knows `functad.machine_model` and workloads. `python -m benchmarks numbers NAME …` halves and doubles numbers; without
+Knows `functad.machine_model` and workloads. `python -m benchmarks tuning NAME …` halves and doubles numbers; without
 names, all of which `machine_model` says that they were compared.
 """
 
@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 from benchmarks import report
 from benchmarks.frameworks import contender
@@ -51,39 +52,37 @@ def compared() -> list[str]:
 
 
 def others(value: Any) -> tuple[float, ...]:
-    """Half of a number and twice as much; of an integer no less than 1. Several numbers have no such."""
+    """Half of a number and twice as much; of an integer no less than 1. Several numbers have no such.
+
+    Of a factor that is a little more than 1, so much of what it is more.
+
+    >>> others(8), others(1), others(1.5)
+    ((4, 16), (2,), (1.25, 2.0))
+    """
     if not isinstance(value, (int, float)):
         return ()
+    if 1 < value < 2:
+        return (1 + value) / 2, 2 * value - 1
     halved = max(1, value // 2) if isinstance(value, int) else value / 2
     return tuple(v for v in (halved, 2 * value) if v != value)
 
 
 def compare(workload: str, names: Sequence[str], seconds: float) -> Iterator[Comparison]:
     """What other values do to a workload: those of numbers that compiling it reads, where the kernels differ."""
-    with recorded() as read:
-        usual = contender("functad", WORKLOADS[workload].task())
-        text = printed(usual)
-    for name in names:
-        for value in others(getattr(machine_model, name)) if name in read else ():
-            with instead(name, value):
+    with patch.object(kept_plans, "plan_key", lambda *_: None):  # a plan is found without asking for the numbers
+        with recorded() as read:
+            usual = contender("functad", WORKLOADS[workload].task())
+            text = printed(usual)
+        for name in names:
+            for value in others(getattr(machine_model, name)) if name in read else ():
                 try:
-                    other = contender("functad", WORKLOADS[workload].task())
-                    if printed(other) != text:
-                        yield Comparison(name, value, workload, ratio(other, usual, seconds))
+                    with patch.object(machine_model, name, value):
+                        other = contender("functad", WORKLOADS[workload].task())
+                        if printed(other) != text:
+                            yield Comparison(name, value, workload, ratio(other, usual, seconds))
                 # One value that cannot be must not hide what others do.
                 except Exception as problem:
-                    yield Comparison(name, value, workload, None, f"{type(problem).__name__}: {problem}"[:100])
-
-
-@contextlib.contextmanager
-def instead(name: str, value: float) -> Iterator[None]:
-    """A context in which a number has another value."""
-    usual = getattr(machine_model, name)
-    setattr(machine_model, name, value)
-    try:
-        yield
-    finally:
-        setattr(machine_model, name, usual)
+                    yield Comparison(name, value, workload, None, f"fails: {type(problem).__name__}: {problem}"[:100])
 
 
 @contextlib.contextmanager
@@ -140,14 +139,14 @@ def summary(found: Sequence[Comparison]) -> list[str]:
                 middle = statistics.median(r for r, _ in ratios)
                 ends = f"{ratios[0][0]:.2f} ({ratios[0][1]}) to {ratios[-1][0]:.2f} ({ratios[-1][1]})"
                 parts.append(f"{value:g}: {len(ratios)} workloads take {ends}, median {middle:.2f}")
-            parts += [f"{value:g}: {c.workload} fails: {c.problem}" for c in each if c.ratio is None]
+            parts += [f"{value:g}: {c.workload} {c.problem}" for c in each if c.ratio is None]
         lines.append(f"{name} {getattr(machine_model, name):g}; " + "; ".join(parts))
     return lines
 
 
 def main(arguments: list[str]) -> int:
     """Run what the command line asks for; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks numbers", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks tuning", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NUMBER", help="of machine_model (default: all that were compared)")
     parser.add_argument("--workloads", help="names, with commas (default: steps, loops, convolutions, operations)")
     parser.add_argument("--seconds", type=float, default=0.2, help="for each comparison (default: %(default)s)")
@@ -156,7 +155,6 @@ def main(arguments: list[str]) -> int:
     workloads = given.workloads.split(",") if given.workloads else CHOSEN
     if unknown := {*given.names} - {*descriptions()} | {*workloads} - {*WORKLOADS}:
         parser.error(f"no number and no workload is named {', '.join(sorted(unknown))}")
-    kept_plans.plan_key = lambda program, donated: None  # it does not hold the numbers
     found = []
     with config.context(num_threads=1):
         for workload in workloads:
@@ -166,7 +164,7 @@ def main(arguments: list[str]) -> int:
     print("", *summary(found), sep="\n")
     if given.save:
         kept = {"date": time.strftime("%Y-%m-%d"), "machine": report.machine(), "found": [c._asdict() for c in found]}
-        path = report.RESULTS / f"{kept['date']}-numbers.json"
+        path = report.RESULTS / f"{kept['date']}-tuning.json"
         path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
         print(f"\nkept in {path}")
     return 0
