@@ -48,7 +48,13 @@ def optimized(program: Program, backend: str | None = None) -> Program:
     program = without_keys(program)
     on_device = (backend or config.default_backend) == "cuda"
     key = ("simplified", on_device, *own_optimisations())
-    return memoised(program, key, lambda: _pipeline().simplify_for(program, on_device))
+    return memoised(program, key, lambda: _pipeline().simplify_for(program, on_device, _launches))
+
+
+def _launches(program: Program) -> int:
+    """How many launches a GPU takes for a Program; asked where a pass may choose."""
+    count: int = imported("functad.backends.cuda.lowering").launches_for(program)
+    return count
 
 
 @cache

@@ -285,8 +285,10 @@ def test_results_of_families_are_merged(tmp_path, monkeypatch):
     path = report.save(first, "operations")
     assert report.save(second, "operations") == path and path.name == f"{first['date']}-operations.json"
     assert list(json.loads(path.read_text(encoding="utf-8"))["results"]) == ["sum-1000", "take-1000"]
-    with pytest.raises(ValueError, match="another machine"):
-        report.save({**second, "machine": "another"}, "operations")
+    elsewhere = report.save({**second, "machine": "another"}, "operations")
+    assert elsewhere.name == f"{first['date']}-operations-2.json"
+    assert report.save({**first, "machine": "another"}, "operations") == elsewhere
+    assert list(json.loads(elsewhere.read_text(encoding="utf-8"))["results"]) == ["take-1000", "sum-1000"]
 
 
 # --- the command line ---------------------------------------------------------------------------------

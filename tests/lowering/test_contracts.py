@@ -178,7 +178,6 @@ def test_matrices_lie_within_buffers() -> None:
     ("fun", "break_it", "what"),
     [
         (lambda x: x + 1, lambda nest: setattr(nest.stores[0], "level", POST), "and reduces nothing"),
-        (lambda x: jnp.cumsum(x, 0), lambda nest: setattr(nest, "carried", None), "along none of its loops"),
         (lambda x: x + 1, lambda nest: nest.ordered.add(nest.loops[0]), "but not one update"),
     ],
 )

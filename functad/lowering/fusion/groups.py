@@ -66,8 +66,9 @@ class FusionGroup:
         if columns == 1:
             is_long = self.shape[self.direction.axis] >= machine_model.FLOATS_OF_VECTOR
             return is_long and rows >= machine_model.CARRIED_PARTS
-        parts = rows if rows >= machine_model.FEW_ROWS else -(-columns // machine_model.COLUMNS_TOGETHER)
-        return columns >= machine_model.CARRIED_COLUMNS and parts >= machine_model.CARRIED_PARTS
+        wide = columns > (machine_model.CARRIED_COLUMN_PARTS - 1) * machine_model.COLUMNS_TOGETHER
+        has_parts = rows >= machine_model.FEW_ROWS or wide
+        return columns >= machine_model.CARRIED_COLUMNS and has_parts
 
     @property
     def points(self) -> int:

@@ -365,7 +365,7 @@ class _CpuEmitter:
         What they read of some columns stays in a cache for all rows of a thread.
         """
         taken = names_in_nest(self.nest) | {name for name, _, _ in self.parameters.values()}
-        reduced, columns, size = self.inner[-1], trailing[-1], machine_model.COLUMNS_TOGETHER
+        reduced, columns, size = self.inner[-1], trailing[-1], machine_model.COLUMNS_OF_INTEGERS
         at: dict[Symbol, Affine] = {}
         depth, count = 0, str(columns.extent)
         for symbol in leading:
