@@ -28,12 +28,18 @@ from functad.primitives.loops.sort_keys import RowSort, SortedRows, keys_of
 from functad.records import NamedTuple
 
 PlaceColumns = Callable[[Any], int]
+WindowLanes = Callable[[Any], int]
 HasRoutine = Callable[[str, Any], bool]
 HasSort = Callable[[Any], bool]
 
 
 def no_places(dtype: Any) -> int:
     """The answer of machines without products of places."""
+    return 0
+
+
+def no_windows(dtype: Any) -> int:
+    """The answer of machines without products of windows."""
     return 0
 
 
@@ -55,7 +61,7 @@ def no_sort(dtype: Any) -> bool:
 class Machine(NamedTuple):
     """What rules may count on.
 
-    threads: how many there will be, as a hint. place_columns: what `Target.place_columns` answers.
+    threads: how many there will be, as a hint. place_columns, window_lanes: what `Target` answers by these names.
     has_routine: whether kernels can call a routine of LAPACK for a dtype. has_sort: whether they can call NumPy's sort
         of a dtype, and NumPy sorts it by vectors.
     on_device: whether kernels run on a device with memory of its own: they can call no matrix product, convolutions
@@ -65,6 +71,7 @@ class Machine(NamedTuple):
 
     threads: int = 1
     place_columns: PlaceColumns = no_places
+    window_lanes: WindowLanes = no_windows
     has_routine: HasRoutine = no_routine
     has_sort: HasSort = no_sort
     on_device: bool = False
@@ -176,10 +183,10 @@ class Target:
         self._scratch += 1
         return new_buffer(f"scratch{self._scratch}_{self._name}", shape, np.dtype(dtype))
 
-    def blas(self, dtype: Any, places: bool = False) -> Buffer:
-        """The handle of matrix products of a dtype, or of products of places."""
+    def blas(self, dtype: Any, of: str = "") -> Buffer:
+        """The handle of matrix products of a dtype, or of products of `"places"` or `"windows"`."""
         name = np.dtype(dtype).name
-        return new_buffer(f"places_{name}" if places else name, (1,), np.dtype(np.int64), "blas")
+        return new_buffer(f"{of}_{name}" if of else name, (1,), np.dtype(np.int64), "blas")
 
     def copier(self) -> Buffer:
         """The handle of copies between arrays of any layout, the word `strided_copy`."""
@@ -200,6 +207,10 @@ class Target:
     def place_columns(self, dtype: Any) -> int:
         """How many columns products of places have on the target machine; 0 if there are none."""
         return self._writer.machine.place_columns(dtype)
+
+    def window_lanes(self, dtype: Any) -> int:
+        """How many neighbours a vector of products of windows has on the target machine; 0 if there are none."""
+        return self._writer.machine.window_lanes(dtype)
 
     def points(self, points: Points) -> None:
         """A nest that computes an element of a buffer at each point."""

@@ -50,6 +50,33 @@ FEATURES_UNIT = products.PANEL_DEPTH_UNIT
 PLACES_PRODUCTS = 64
 """terms of its sums, at least, which are worth its table. Compared."""
 
+DIRECT_TIME = 3.0
+"""times as long as in a large matrix product a term of a convolution takes that is summed in loops. Compared, on Zen 3:
+18 to 30 operations a ns, of 95."""
+
+UNROLLED_OUTPUTS = 11
+"""outputs whose terms take as long as to copy the input of a tap. Compared, on Zen 3."""
+
+UNROLLED_ROW = 14
+"""elements of such a copy that take as long as to begin a row of it. Compared, on Zen 3."""
+
+SHIFTED_FEATURES = 12
+"""terms that take as long as to begin a product for each tap, and to add it up. Compared, on Zen 3."""
+
+WINDOW_OUTPUTS = 4
+"""outputs of a product of windows from which on its sums do not wait for each other. Chosen: of two vectors each, for
+the eight sums that Zen 3 has begun before the first is there."""
+
+WINDOW_COPY_TERMS = 20
+"""terms of such a sum that take as long as to copy an element of its input or result. Compared, on Zen 3: 0.4 ns, and
+95 operations a ns."""
+
+WINDOW_BLOCK_BYTES = facts.SECOND_CACHE // 2
+"""bytes of the padded input of a block of such products. Derived."""
+
+WINDOW_BLOCKS = 8
+"""blocks of a convolution, at least, which threads share. Chosen."""
+
 ACCUMULATORS = 18
 """sums of a convolution that are kept in registers, of 32 with AVX-512, as the rest holds operands. Compared."""
 
@@ -101,9 +128,15 @@ COMPARISONS_OF_SEARCH = 256
 """comparisons that take as long as to sort a value, or to look an element up among sorted ones. Compared: a million
 elements among 100 values take 1.9 ms by comparing and 2.5 by sorting, among 1,000 values 19 and 3.6."""
 
-COLUMNS_TOGETHER = 256
-"""columns that a thread carries values along side by side, at least: with fewer, each row costs more. Compared: 100
-columns of 10,000 rows of float32 take 75 us together, and in chunks of 7 columns 550."""
+COLUMNS_TOGETHER = 512
+"""columns that a thread carries values along side by side, at least: with fewer, each row costs more. Compared with
+256, Zen 3, float32: running sums of 1,000 rows of 1,000 take 0.83 of the time on one thread and 0.85 on two, of 4,000
+rows of 3,000 0.85 and 0.76. With 1,024 they take 0.56 and 0.89, 0.69 and 0.72, but fewer threads can share them."""
+
+COLUMNS_OF_INTEGERS = 1 << 10
+"""columns of results that stay in a cache while rows are added to them, REDUCED_TOGETHER at a time. Compared with 256,
+Zen 3: products of 1,000 x 1,000 int32 take 0.69 of the time on one thread and 0.78 on two, of 600 x 600 int64 0.86 and
+0.75, of 316 x 316 int32 0.92 and 0.90."""
 
 REDUCED_TOGETHER = 8
 """steps of a reduction of integers that are done at once for some columns, whose results are read and written once.

@@ -150,6 +150,8 @@ class Fill(NamedTuple):
 
 # What `Target.place_columns` answers: what a processor with AVX-512 does.
 PLACE_COLUMNS = {"float32": 32, "float64": 16}
+# What `Target.window_lanes` answers: the same.
+WINDOW_LANES: dict[str, int] = {}
 
 
 class Recorded:
@@ -159,7 +161,7 @@ class Recorded:
         self.ins: list[Buffer] = []
         self.outs: list[Buffer] = []
         self.scratches: list[Buffer] = []
-        self.handles: dict[tuple[np.dtype, bool], Buffer] = {}
+        self.handles: dict[tuple[np.dtype, str], Buffer] = {}
         self.sorts: dict[np.dtype, Buffer] | None = {} if sorts else None
         self.instructions: list[Kernel | Gemm | Copy | Fill] = []
         self.copiers: list[Buffer] = []
@@ -191,8 +193,8 @@ class Recorded:
         self.scratches.append(Buffer(shape, dtype, f"scratch{len(self.scratches)}"))
         return self.scratches[-1]
 
-    def blas(self, dtype: Any, places: bool = False) -> Buffer:
-        return self.handles.setdefault((np.dtype(dtype), places), Buffer((), dtype, "blas"))
+    def blas(self, dtype: Any, of: str = "") -> Buffer:
+        return self.handles.setdefault((np.dtype(dtype), of), Buffer((), dtype, "blas"))
 
     def copier(self) -> Buffer:
         self.copiers = self.copiers or [Buffer((1,), np.int64, "copier")]
@@ -206,6 +208,9 @@ class Recorded:
 
     def place_columns(self, dtype: Any) -> int:
         return PLACE_COLUMNS.get(np.dtype(dtype).name, 0)
+
+    def window_lanes(self, dtype: Any) -> int:
+        return WINDOW_LANES.get(np.dtype(dtype).name, 0)
 
     def copy(self, src: Buffer, dst: Buffer) -> None:
         assert src.size == dst.size and src.dtype == dst.dtype and src is not dst
@@ -493,8 +498,28 @@ def multiply_places(
         c[c_off + r * ldc + column] = acc
 
 
+def multiply_windows(
+    blas: Any, rows: int, vectors: int, lanes: int, terms: int, table: Pointer, t_off: int, x: Pointer, x_off: int,
+    a: Pointer, a_off: int, c: Pointer, c_off: int, ldc: int,
+) -> None:  # fmt: skip
+    """The words `gemm_windows_f32` and `gemm_windows_f64` on guarded memory; NaN is what nobody has written there."""
+
+    def element(place: int) -> Any:
+        x.check_index(x.first + place)
+        return x[place] if x.is_set[x.first + place] else np.nan
+
+    for v, r in np.ndindex(vectors, rows):
+        place, to = (int(table[t_off + terms + 2 * v + k]) for k in (0, 1))
+        for lane in range(lanes):
+            acc = c.array.dtype.type(0)
+            for t in range(terms):
+                acc += a[a_off + r * terms + t] * element(x_off + place + int(table[t_off + t]) + lane)
+            c[c_off + r * ldc + to + lane] = acc
+
+
 GEMMS: dict[str, Any] = {name: multiply for name in ("gemm_f32", "gemm_f64", "gemm_c64", "gemm_c128")}
 GEMMS |= {name: multiply_places for name in ("gemm_places_f32", "gemm_places_f64")}
+GEMMS |= {name: multiply_windows for name in ("gemm_windows_f32", "gemm_windows_f64")}
 
 
 class Compiled:

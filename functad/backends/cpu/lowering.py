@@ -15,7 +15,7 @@ from functad import machine_model
 from functad.backends.cpu.compile import shared_kernels as kernels
 from functad.backends.cpu.kernels.generate import CpuKernels, generate
 from functad.backends.cpu.kernels.weights import with_plain_weights
-from functad.backends.cpu.products.blas import columns_of_places, has_routine
+from functad.backends.cpu.products.blas import columns_of_places, has_routine, lanes_of_windows
 from functad.backends.cpu.report import ShownKernels
 from functad.backends.cpu.runtime.assemble import Assembler, Slots
 from functad.backends.cpu.runtime.linking import Plan
@@ -49,7 +49,9 @@ class CpuLowering(ShownKernels):
     def __init__(self, program: Program, donated: Sequence[bool] = (), names: Mapping[Var, str] | None = None) -> None:
         self.fused: bool = config.fuse_multiply_add
         self.program = eliminate_dead_code(program)  # what is not used has no place to be written to
-        machine = Machine(place_columns=columns_of_places, has_routine=has_routine, has_sort=is_fast)
+        machine = Machine(
+            place_columns=columns_of_places, window_lanes=lanes_of_windows, has_routine=has_routine, has_sort=is_fast
+        )
         self.schedule: Schedule = make_schedule(self.program, donated, machine, names)
         self.schedule.steps = with_plain_weights(self.schedule.steps)
         if config.check_programs:

@@ -17,6 +17,7 @@ from functad.primitives.loops import convolution_places as places
 from functad.primitives.loops import convolution_products as products
 from functad.primitives.loops import convolution_weight_products as weight_products
 from functad.primitives.loops import convolution_weights as weights
+from functad.primitives.loops import convolution_windows as windows
 from functad.primitives.loops.convolution_geometry import Convolution, geometry_of, without_dilation
 from functad.primitives.loops.text import rounding
 
@@ -48,20 +49,19 @@ def lower_conv_general_dilated(
         target.fill(result, 0)
     for part in parts:
         if part.taps:
-            strategy = _strategy(part, dtype, of_weights, target.place_columns(dtype))
+            strategy = _strategy(part, dtype, of_weights, target)
             strategy(target, left, right, result, part)
     if result is not out:
         _convert(target, result, out)
 
 
 def _strategy(
-    conv: Convolution, dtype: np.dtype, of_weights: bool, columns: int
+    conv: Convolution, dtype: np.dtype, of_weights: bool, target: Any
 ) -> Callable[[Any, Any, Any, Any, Convolution], None]:
     """The fastest way, as measured.
 
     of_weights: the convolution that this is, or is a part of, has larger windows than results, as the gradients of
         weights have. Their strategies take no parts.
-    columns: of a product of places, 0 if the target has none.
     """
     if kind_of(dtype) in "iu" or conv.flops < machine_model.CONVOLUTION_WORTH_PRODUCTS:
         return direct.any_convolution
@@ -70,9 +70,13 @@ def _strategy(
     if of_weights:
         few = weights.suits_few_weights(conv, dtype.itemsize)
         return weights.few_weights if few else weight_products.weight_products
-    if direct.suits_rows(conv):
+    in_loops = direct.suits_rows(conv)
+    time = machine_model.DIRECT_TIME if in_loops else products.time_of_products(conv)
+    if windows.time_of_windows(conv, target.window_lanes(dtype)) < time:
+        return windows.window_products
+    if in_loops:
         return direct.rows
-    return places.places if places.suits_places(conv, dtype, columns) else products.products
+    return places.places if places.suits_places(conv, dtype, target.place_columns(dtype)) else products.products
 
 
 def _converted(target: Any, source: Any, dtype: np.dtype) -> Any:

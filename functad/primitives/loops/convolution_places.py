@@ -52,7 +52,7 @@ def places(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) -> None
     size = conv.taps * count
     tasks = task_count(units, 8 * size)
     table, zeros = target.scratch((tasks, size), np.int64), target.scratch((tasks, conv.features), lhs.dtype)
-    handle = target.blas(out.dtype, places=True)
+    handle = target.blas(out.dtype, "places")
     buffers = {"blas": (handle, "r"), "lhs": (lhs, "r"), "weights": (weights, "r"), "out": (out, "w")}
     buffers |= {"table": (table, "rw"), "zeros": (zeros, "rw")}
     text = KernelText()

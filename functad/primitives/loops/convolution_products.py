@@ -39,6 +39,7 @@ class ScratchPlan(Record):
     in_place: bool  # the products read the input itself
     direct: bool  # the products write the output itself
     by_rows: bool  # there is a product for each row, not one for a block, as the output has not the pitch of the copy
+    beyond: int  # elements after the copy of the input that are read, too
 
     @property
     def places(self) -> int:
@@ -62,7 +63,7 @@ class ScratchPlan(Record):
         if self.in_place:
             return 0
         copies = self.conv.taps if self.way == "unrolled" else math.prod(self.phases)
-        return copies * self.conv.features * self.places
+        return copies * self.conv.features * self.places + self.beyond
 
     @property
     def computed(self) -> int:
@@ -81,8 +82,20 @@ def way_of_products(conv: Convolution) -> str:
     row = math.prod(axis.count for axis in conv.axes[1:])
     if conv.features * conv.taps * row > machine_model.MOST_COPIED_ELEMENTS:
         return "shifted"
-    beyond = math.prod((axis.count + (axis.window - 1) * axis.dilation) / axis.count for axis in conv.axes[1:])
-    return "unrolled" if conv.features < few or beyond > machine_model.MOST_EXTRA_WORK else "shifted"
+    return "unrolled" if conv.features < few or _beyond(conv) > machine_model.MOST_EXTRA_WORK else "shifted"
+
+
+def _beyond(conv: Convolution) -> float:
+    """How many places of shifted products there are for each output."""
+    return math.prod((axis.count + (axis.window - 1) * axis.dilation) / axis.count for axis in conv.axes[1:])
+
+
+def time_of_products(conv: Convolution) -> float:
+    """How long they take, with all that is copied or added up, in the time of as many terms in a large product."""
+    if way_of_products(conv) == "shifted":
+        return _beyond(conv) * (1 + machine_model.SHIFTED_FEATURES / conv.features)
+    row = 1 + machine_model.UNROLLED_ROW / conv.axes[-1].count if conv.axes else 1
+    return 1 + machine_model.UNROLLED_OUTPUTS * row / conv.outputs
 
 
 def products(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) -> None:
@@ -155,6 +168,7 @@ def plan_blocks(conv: Convolution, itemsize: int) -> ScratchPlan:
         in_place=False,
         direct=by_rows,
         by_rows=by_rows,
+        beyond=0,
     )
     unit = axes[-1].lhs_step
     there = replace(plan, in_place=True, steps=tuple(a.lhs_step // unit for a in axes))

@@ -15,7 +15,7 @@ import functad
 import functad.numpy as jnp
 import functad.primitives.loops.convolution as convolution
 from functad import dtypes, interpreter, lax, machine_model
-from functad.backends.cpu.products.blas import columns_of_places
+from functad.backends.cpu.products.blas import columns_of_places, lanes_of_windows
 from functad.config import config
 from functad.evaluation import aval_of
 from functad.ir import Aval
@@ -27,6 +27,7 @@ from functad.primitives.loops import (
     convolution_products,
     convolution_weight_products,
     convolution_weights,
+    convolution_windows,
 )
 from functad.tracing import bind, trace_to_program
 from functad.transforms.reverse import linearize_flat
@@ -140,12 +141,17 @@ def plain_places(conv):
     return convolution_places.suits_places(conv, np.dtype("float32"), 1)
 
 
+def plain_windows(conv):
+    return convolution_windows.time_of_windows(conv, 2) < np.inf
+
+
 WAYS = {
     "any": (convolution_direct.any_convolution, always),
     "rows": (convolution_direct.rows, plain_rows),
     "groups": (convolution_direct.all_groups, plain_groups),
     "few weights": (convolution_weights.few_weights, plain_cotangent),
     "places": (convolution_places.places, plain_places),
+    "windows": (convolution_windows.window_products, plain_windows),
     "products": (convolution_products.products, always),
     "weight products": (convolution_weight_products.weight_products, always),
 }
@@ -156,7 +162,7 @@ def force(monkeypatch, name, places=6):
     way, suits = WAYS[name]
     used = []
 
-    def strategy(conv, dtype, of_weights, columns):
+    def strategy(conv, dtype, of_weights, target):
         if not suits(conv):
             return convolution_direct.any_convolution
         used.append(conv)
@@ -174,6 +180,10 @@ def force(monkeypatch, name, places=6):
     monkeypatch.setattr(machine_model, "WIDE_ROW", 2)
     monkeypatch.setattr(machine_model, "MOST_PARTS", 3)
     monkeypatch.setattr(loops_tools, "PLACE_COLUMNS", dict.fromkeys(["float32", "float64"], 1))
+    monkeypatch.setattr(loops_tools, "WINDOW_LANES", dict.fromkeys(["float32", "float64"], 2))
+    monkeypatch.setattr(machine_model, "WINDOW_BLOCK_BYTES", 60 * places)
+    monkeypatch.setattr(machine_model, "WINDOW_BLOCKS", 2)
+    monkeypatch.setattr(machine_model, "WINDOW_COPY_TERMS", 1)
     monkeypatch.setattr(machine_model, "PLACE_HEIGHTS", (3, 2))
     monkeypatch.setattr(machine_model, "MOST_EXTRA_WORK", 2)
     monkeypatch.setattr(machine_model, "FEATURES_UNIT", 1)
@@ -188,9 +198,11 @@ def test_every_way_on_random_configurations(name, places, monkeypatch):
     for lhs, rhs, params in random_cases(40, seed=len(name) + places):
         check_loops(conv_general_dilated_p, [lhs, rhs], params, tolerance=3e-6)
     assert used
+    if name == "windows":  # in rows and across them
+        assert {convolution_windows._vectors(conv, 2).across for conv in used} == {False, True}
 
 
-@pytest.mark.parametrize("name", ["any", "rows", "products", "places"])
+@pytest.mark.parametrize("name", ["any", "rows", "products", "places", "windows"])
 def test_holes_in_the_input_are_left_out(name, monkeypatch):
     monkeypatch.setattr(machine_model, "DILATION_WORTH_SPLITTING", 0)
     used = force(monkeypatch, name)
@@ -216,7 +228,7 @@ def test_parts_without_holes_are_no_gradients_of_weights(monkeypatch):
     "name, shapes", [("products", [(1, 3, 5), (2, 3, 1)]), ("weight products", [(4, 1, 5), (2, 1, 5)])]
 )
 def test_what_is_one_matrix_product_in_every_layout(name, shapes, monkeypatch):
-    monkeypatch.setattr(convolution, "_strategy", lambda conv, dtype, of_weights, columns: WAYS[name][0])
+    monkeypatch.setattr(convolution, "_strategy", lambda conv, dtype, of_weights, target: WAYS[name][0])
     arrays = [numbers(shape, seed=i) for i, shape in enumerate(shapes)]
     alone = 0
     for layout in itertools.product(itertools.permutations(range(3)), repeat=3):
@@ -264,7 +276,7 @@ def test_infinities_and_nan_reach_what_they_should(name, value, monkeypatch):
         check_loops(conv_general_dilated_p, [lhs, rhs], parameters(2, layout), tolerance=3e-6)
 
 
-@pytest.mark.parametrize("name", ["few weights", "weight products", "products", "places"])
+@pytest.mark.parametrize("name", ["few weights", "weight products", "products", "places", "windows"])
 def test_threads_change_no_bit(name, monkeypatch):
     used = force(monkeypatch, name)
     shapes, layouts = [(7, 2, 6, 6), (7, 3, 4, 4)], ((1, 0, 2, 3),) * 3
@@ -377,6 +389,27 @@ def test_without_vectors_for_places(monkeypatch):
     assert kernels(lhs_shape, rhs_shape, params) == ["convolution_shifted"]
 
 
+@pytest.mark.parametrize(
+    "shapes, changes, name",
+    [
+        ([(16, 16, 28, 28), (32, 16, 5, 5)], {"padding": ((2, 2), (2, 2))}, "windows"),
+        ([(16, 64, 56, 56), (64, 64, 3, 3)], {"padding": ((1, 1), (1, 1)), "window_strides": (2, 2)}, "windows"),
+        ([(16, 8, 28, 28), (8, 8, 3, 3)], {}, "windows"),
+        ([(16, 32, 28, 28), (1, 32, 5, 5)], {"padding": ((2, 2), (2, 2))}, "rows"),  # its sums would wait
+        ([(16, 128, 9, 9), (128, 128, 3, 3)], {"padding": ((1, 1), (1, 1))}, "unrolled"),  # too much is not wanted
+        ([(16, 8, 784), (8, 8, 9)], {}, "rows"),  # one axis
+    ],
+)
+def test_vectors_of_windows_where_that_takes_less_time(shapes, changes, name, monkeypatch):
+    monkeypatch.setattr(loops_tools, "PLACE_COLUMNS", {})
+    monkeypatch.setattr(loops_tools, "WINDOW_LANES", {"float32": 8, "float64": 4})
+    assert kernels(*shapes, parameters(len(shapes[0]) - 2, **changes))[-1] == f"convolution_{name}"
+    last = (0, *range(2, len(shapes[0])), 1), (*range(2, len(shapes[0])), 1, 0)
+    shapes = [tuple(shape[axis] for axis in axes) for shape, axes in zip(shapes, last, strict=True)]
+    if len(shapes[0]) == 4:
+        assert "convolution_windows" not in kernels(*shapes, parameters(2, CHANNELS_LAST, **changes))
+
+
 @pytest.mark.parametrize("case", CHOICES)
 def test_choice(case):
     lhs_shape, rhs_shape, params, expected = CHOICES[case]
@@ -461,6 +494,13 @@ COMPILED = {
     "places, strides": ((2, 32, 15, 27), (32, 32, 3, 5), {"padding": ((1, 1), (2, 2)), "window_strides": (2, 3)}),
     "places, groups": ((2, 64, 9, 18), (64, 32, 3, 3), {"feature_group_count": 2}),
     "places, dilated": ((2, 20, 15, 20), (32, 20, 3, 3), {"rhs_dilation": (2, 1), "padding": ((0, 2), (1, 1))}),
+    "windows": ((2, 5, 11, 13), (7, 5, 3, 3), {"padding": ((1, 1), (1, 1))}),
+    "windows across rows": ((2, 8, 21, 17), (40, 8, 3, 3), {"padding": ((1, 1), (2, 1))}),
+    "windows, 300 terms": ((2, 12, 20, 24), (17, 12, 5, 5), {"padding": ((2, 2), (2, 2))}),
+    "windows, three axes": ((2, 4, 5, 7, 9), (6, 4, 2, 3, 3), {"padding": ((1, 0), (1, 1), (1, 1))}),
+    "windows, groups": ((2, 12, 16, 21), (18, 4, 3, 3), {"feature_group_count": 3}),
+    "windows, strides": ((2, 6, 25, 37), (9, 6, 3, 5), {"padding": ((1, 1), (2, 2)), "window_strides": (2, 3)}),
+    "windows, dilated": ((2, 6, 20, 25), (10, 6, 3, 3), {"rhs_dilation": (2, 3), "padding": ((2, 2), (3, 3))}),
     "large strides": ((3, 3, 40, 40), (40, 3, 7, 7), {"window_strides": (2, 2), "padding": ((3, 3), (3, 3))}),
 }
 
@@ -472,10 +512,15 @@ def test_compiled_with_both_gradients(case, layout, monkeypatch):
     monkeypatch.setattr(machine_model, "DILATION_WORTH_SPLITTING", 1 << 20)
     lhs_shape, rhs_shape, changes = COMPILED[case]
     lhs, rhs = numbers(lhs_shape), numbers(rhs_shape, seed=1)
-    params = parameters(2, **changes)
+    params = parameters(len(lhs_shape) - 2, **changes)
     if layout == "channels last":
-        params["dimension_numbers"] = CHANNELS_LAST
-        lhs, rhs = np.ascontiguousarray(lhs.transpose(0, 2, 3, 1)), np.ascontiguousarray(rhs.transpose(2, 3, 1, 0))
+        places = range(2, len(lhs_shape))
+        numbering = [np.argsort((0, *places, 1)), np.argsort((*places, 1, 0))]
+        params["dimension_numbers"] = ConvDimensionNumbers(*(tuple(map(int, numbering[k])) for k in (0, 1, 0)))
+        lhs, rhs = (
+            np.ascontiguousarray(lhs.transpose(0, *places, 1)),
+            np.ascontiguousarray(rhs.transpose(*places, 1, 0)),
+        )
     program = simplify(trace_to_program(with_gradients(params), [aval_of(lhs), aval_of(rhs)]))
     expected = interpreter.compile_program(program)([lhs, rhs])
     got = OpenExecutable(program)([lhs, rhs])
@@ -495,6 +540,26 @@ def test_places_are_what_is_compiled(case):
         with config.context(num_threads=threads):
             results.append(executable([lhs, rhs])[0])
     assert np.array_equal(*results)
+
+
+@pytest.mark.skipif(not lanes_of_windows("float32"), reason="the processor has no vectors for products of windows")
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("case", [case for case in COMPILED if case.startswith("windows")])
+def test_windows_are_what_is_compiled(case, dtype):
+    lhs_shape, rhs_shape, changes = COMPILED[case]
+    args = [numbers(lhs_shape).astype(dtype), numbers(rhs_shape, seed=1).astype(dtype)]
+    params = parameters(len(lhs_shape) - 2, **changes)
+    program = trace_to_program(lambda *xs: [bind(conv_general_dilated_p, *xs, **params)], [aval_of(x) for x in args])
+    executable = OpenExecutable(program)
+    assert "gemm_windows_f" in executable.kernels
+    results = []
+    for threads in (1, 2):
+        with config.context(num_threads=threads):
+            results.append(executable(args)[0])
+    assert np.array_equal(*results)
+    expected = np.asarray(interpreter.compile_program(program)(args)[0])
+    tolerance = {"float16": 1e-3, "float64": 1e-13}.get(dtype, 5e-6) * np.max(np.abs(expected))
+    np.testing.assert_allclose(results[0], expected, rtol=0, atol=tolerance)
 
 
 @pytest.mark.parametrize("value", [np.inf, np.nan])

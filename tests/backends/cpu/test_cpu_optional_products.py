@@ -65,10 +65,11 @@ def test_the_library_stands_for_them(monkeypatch, left_out):
         assert (handle == blas.handle("float32")) is left_out
 
 
-def test_nobody_computes_places_without_them(monkeypatch):
+def test_nobody_computes_places_or_windows_without_them(monkeypatch):
     monkeypatch.setattr(blas, "own", None)
     monkeypatch.setattr(blas, "_is_direct", lambda dtype: False)
     assert blas.columns_of_places("float32") == blas.columns_of_places("float64") == 0
+    assert blas.lanes_of_windows("float32") == blas.lanes_of_windows("float64") == 0
     assert not blas.is_narrow.__wrapped__(np.dtype("float32"))  # type: ignore[attr-defined]
 
 

@@ -82,3 +82,26 @@ def _register_places(intrinsic: Callable[..., None], element: types.Type) -> Non
 
 _register_places(gemm_scalars.gemm_places_f32, types.float32)
 _register_places(gemm_scalars.gemm_places_f64, types.float64)
+
+
+_WINDOWS_PARAMETERS = (
+    "blas", "rows", "vectors", "lanes", "terms", "table", "table_off", "x", "x_off", "a", "a_off", "c", "c_off", "ldc",
+)  # fmt: skip
+
+
+def _register_windows(intrinsic: Callable[..., None], element: types.Type) -> None:
+    special: dict[str, types.Type] = {name: types.CPointer(element) for name in "xac"}
+    special |= {name: types.CPointer(types.int64) for name in ("blas", "table")}
+
+    @implement(intrinsic, *_declare(intrinsic, _WINDOWS_PARAMETERS, special).args)
+    def call(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
+        given = dict(zip(_WINDOWS_PARAMETERS, values))
+        del given["lanes"]  # the routine knows
+        for name in ("table", "x", "a", "c"):
+            given[name] = builder.gep(given[name], [given.pop(f"{name}_off")])
+        _call(builder, given["blas"], list(given.values()))
+        return context.get_dummy_value()
+
+
+_register_windows(gemm_scalars.gemm_windows_f32, types.float32)
+_register_windows(gemm_scalars.gemm_windows_f64, types.float64)

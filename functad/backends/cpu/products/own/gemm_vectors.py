@@ -1,4 +1,4 @@
-"""The inner loops of functad's own matrix product, as LLVM IR on vectors of 64 bytes: packing panels, multiplying them.
+"""The inner loops of functad's own matrix product, as LLVM IR on vectors: packing panels, multiplying them.
 
 A panel holds a strip of a matrix the way the multiplication reads it: for each p of the sum, the strip's elements side
 by side. This file must not know in which order panels are made and multiplied (`gemm_panels`). It never imports Numba.
@@ -16,7 +16,7 @@ from llvmlite import ir
 from functad import machine_model
 from functad.backends.cpu.compile.loader import PREFIX
 from functad.backends.cpu.compile.target import emitted, target_machine
-from functad.backends.cpu.products.own import gemm_direct
+from functad.backends.cpu.products.own import gemm_direct, gemm_thin, gemm_windows
 from functad.backends.cpu.products.own.gemm_panels import DEPTH_UNIT, FEW_ROWS, ROWS, TILE_BYTES
 
 _VECTOR_BYTES = machine_model.VECTOR_BYTES
@@ -53,6 +53,16 @@ def compile_direct(dtype: np.dtype[Any]) -> bytes:
     return emitted(target_machine(), llvm.parse_assembly(str(code.module)))
 
 
+def compile_thin(dtype: np.dtype[Any]) -> bytes:
+    """The object file of the functions that `gemm_thin` calls, one for each height of a tile."""
+    code = _Code(ir.FloatType() if dtype == np.float32 else ir.DoubleType(), dtype.itemsize)
+    for rows in gemm_thin.HEIGHTS:
+        _multiply_thin(code, f"multiply_thin_{rows}", rows)
+    _transpose(code)
+    _copy_any(code)
+    return emitted(target_machine(), llvm.parse_assembly(str(code.module)))
+
+
 def compile_places(dtype: np.dtype[Any]) -> bytes:
     """The object file of `multiply_places`, through which kernel text calls `gemm_scalars.gemm_places`."""
     code = _Code(ir.FloatType() if dtype == np.float32 else ir.DoubleType(), dtype.itemsize)
@@ -60,14 +70,23 @@ def compile_places(dtype: np.dtype[Any]) -> bytes:
     return emitted(target_machine(), llvm.parse_assembly(str(code.module)))
 
 
+def compile_windows(dtype: np.dtype[Any]) -> bytes:
+    """The object file of the functions that `gemm_windows` calls, one for each height of a tile."""
+    scalar = ir.FloatType() if dtype == np.float32 else ir.DoubleType()
+    code = _Code(scalar, dtype.itemsize, gemm_windows.VECTOR_BYTES)
+    for rows in range(1, gemm_windows.ROWS + 1):
+        _multiply_windows(code, f"multiply_windows_{rows}", rows)
+    return emitted(target_machine(), llvm.parse_assembly(str(code.module)))
+
+
 class _Code:
     """An LLVM module of functions of words, and how they are written."""
 
-    def __init__(self, scalar: ir.Type, item: int) -> None:
+    def __init__(self, scalar: ir.Type, item: int, vector_bytes: int = _VECTOR_BYTES) -> None:
         self.module = ir.Module()
         self.scalar = scalar
         self.item = item
-        self.vector = ir.VectorType(scalar, _VECTOR_BYTES // item)
+        self.vector = ir.VectorType(scalar, vector_bytes // item)
         self.builder = ir.IRBuilder()
 
     def begin(self, name: str, parameters: str) -> Sequence[ir.Value]:
@@ -100,6 +119,11 @@ class _Code:
 
     def store(self, value: ir.Value, address: ir.Value) -> None:
         self.builder.store(value, self.builder.inttoptr(address, value.type.as_pointer()), align=self.item)
+
+    def stream(self, line: ir.Value, address: ir.Value) -> None:
+        """Write a cache line past the caches. A fence must come before others read it."""
+        kept = self.builder.store(line, self.builder.inttoptr(address, line.type.as_pointer()), align=_VECTOR_BYTES)
+        kept.set_metadata("nontemporal", self.module.add_metadata([_INT(1)]))
 
     def load_masked(self, address: ir.Value, mask: ir.Value) -> ir.Value:
         """The elements at an address whose lanes are set; nothing is read for the others, which are zero."""
@@ -258,6 +282,54 @@ def _multiply_direct(code: _Code, name: str, rows: int) -> None:
     builder.ret_void()
 
 
+def _multiply_thin(code: _Code, name: str, rows: int) -> None:
+    """Rows of C, `size` bytes of each, tile by tile: C = alpha A B + beta C; only written if beta is 0.
+
+    Element p of A's row r lies p a_down + r a_right from where the rows begin; B is packed, for one tile after another.
+    The last tile ends where the rows do, wherever it begins. streamed: if not 0, tiles are cache lines of C, which is
+    only written, past the caches.
+    """
+    size, depth, a, a_right, a_down, packed, alpha, beta, c, c_pitch, streamed = code.begin(
+        name, "size depth a a_right a_down packed alpha beta c c_pitch streamed"
+    )
+    builder, tile_bytes = code.builder, gemm_thin.TILE_BYTES
+    offsets = range(0, tile_bytes, _VECTOR_BYTES)
+    lefts, places = [a], [c]
+    for _ in range(rows - 1):
+        lefts.append(builder.add(lefts[-1], a_right))
+        places.append(builder.add(places[-1], c_pitch))
+    factor = code.load(beta, code.scalar)
+    last = builder.sub(size, _word(tile_bytes))
+    zero = ir.Constant(code.vector, [ir.Constant(code.scalar, 0.0)] * code.vector.count)
+
+    def term(_: ir.Value, down: ir.Value, b: ir.Value, *sums: ir.Value) -> list[ir.Value]:
+        rights = [code.load(code.offset(b, offset), code.vector) for offset in offsets]
+        added = []
+        for r, row in enumerate(lefts):
+            left = code.everywhere(code.load(builder.add(row, down), code.scalar))
+            added += [code.fma(left, right, sums[r * len(rights) + v]) for v, right in enumerate(rights)]
+        return [builder.add(down, a_down), code.offset(b, tile_bytes), *added]
+
+    def tile(_: ir.Value, start: ir.Value, b: ir.Value) -> list[ir.Value]:
+        along = builder.select(builder.icmp_signed("<", start, last), start, last)
+        _, b, *sums = code.loop(depth, term, _word(0), b, *[zero] * (rows * len(offsets)))
+        targets = [code.offset(builder.add(place, along), offset) for place in places for offset in offsets]
+        with builder.if_else(passes) as (past, through):
+            with past:
+                for value, target in zip(sums, targets):
+                    code.stream(builder.fmul(alphas, value), target)
+            with through:
+                _store_tile(code, sums, targets, alpha, factor)
+        return [code.offset(start, tile_bytes), b]
+
+    passes, alphas = builder.icmp_signed("!=", streamed, _word(0)), code.everywhere(code.load(alpha, code.scalar))
+    tiles = builder.udiv(code.offset(size, tile_bytes - 1), _word(tile_bytes))
+    code.loop(tiles, tile, _word(0), packed)
+    with builder.if_then(passes):
+        builder.call(code.declared("llvm.x86.sse.sfence", ir.VoidType(), []), [])
+    builder.ret_void()
+
+
 def _multiply_places(code: _Code) -> None:
     """A tile of as many rows as there is a function for."""
     functions = {
@@ -338,6 +410,44 @@ def _multiply_pixels(code: _Code, name: str, rows: int, unrolled: int) -> ir.Fun
             code.store(sums[r * vectors + v], code.offset(target, v * _VECTOR_BYTES))
     builder.ret_void()
     return function
+
+
+def _multiply_windows(code: _Code, name: str, rows: int) -> None:
+    """A tile of two vectors of C for `rows` rows of A: sums of elements of A times vectors of X, each as far as the
+    table says of a term from where the windows of the vector begin. added: 0 if C is only written.
+
+    Both vectors are read before they are written: they may have elements in common.
+    """
+    terms, table, first, second, a, a_pitch, c, other_c, c_pitch, added = code.begin(
+        name, "terms table first second a a_pitch c other_c c_pitch added"
+    )
+    builder, item = code.builder, code.item
+    lefts, downs = [a], [_word(0)]
+    for _ in range(rows - 1):
+        lefts.append(builder.add(lefts[-1], a_pitch))
+        downs.append(builder.add(downs[-1], c_pitch))
+
+    def body(term: ir.Value, *sums: ir.Value) -> list[ir.Value]:
+        place = builder.mul(code.load(builder.add(table, builder.mul(term, _word(8))), _WORD, 8), _word(item))
+        rights = [code.load(builder.add(start, place), code.vector) for start in (first, second)]
+        along, tile = builder.mul(term, _word(item)), []
+        for r, row in enumerate(lefts):
+            left = code.everywhere(code.load(builder.add(row, along), code.scalar))
+            tile += [code.fma(left, right, sums[2 * r + v]) for v, right in enumerate(rights)]
+        return tile
+
+    targets = [builder.add(start, down) for down in downs for start in (c, other_c)]
+    zero = ir.Constant(code.vector, [ir.Constant(code.scalar, 0.0)] * code.vector.count)
+    begin = builder.block
+    with builder.if_then(builder.icmp_signed("!=", added, _word(0))):
+        old, there = [code.load(target, code.vector) for target in targets], builder.block
+    starts = [builder.phi(code.vector) for _ in targets]
+    for start, value in zip(starts, old):
+        start.add_incoming(zero, begin)
+        start.add_incoming(value, there)
+    for value, target in zip(code.loop(terms, body, *starts), targets):
+        code.store(value, target)
+    builder.ret_void()
 
 
 def _copy(code: _Code, name: str, width: int) -> None:
