@@ -129,6 +129,9 @@ class _Implementation:
     def __init__(self, implementation: Any, context: Any, sig: Any) -> None:
         self._imp, self._context, self._sig = implementation, context, sig
 
+    def of(self, context: Any) -> _Implementation:
+        return _Implementation(self._imp, context, self._sig)
+
     def __call__(self, builder: ir.IRBuilder, arguments: Any, loc: Any = None) -> Any:
         result = self._imp(self._context, builder, self._sig, arguments, loc=loc)
         self._context.add_linking_libs(getattr(self, "libs", ()))

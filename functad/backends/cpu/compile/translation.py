@@ -11,8 +11,7 @@ from __future__ import annotations
 import ast
 import builtins
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -51,8 +50,8 @@ class Value(NamedTuple):
 class _Operation(NamedTuple):
     """What Numba says of a function for arguments of the given types."""
 
-    kind: types.Type
     found: Any
+    code: Any  # what writes its instructions, for any target
     given: tuple[types.Type, ...]  # kept, so that no other type has the identity of one of them
 
 
@@ -391,12 +390,13 @@ class KernelTranslation:
             found = self.typing.resolve_function_type(kind, given, {})
             if found is None or found.recvr is not None or len(found.args) != len(arguments):
                 raise NotSimple("an operation that is not declared")
-            known = _remember(_operations, key, _Operation(kind, found, given))
+            code = self.target.get_function(kind, found).of(None)
+            known = _remember(_operations, key, _Operation(found, code, given))
         values = [self.cast(argument, wanted) for argument, wanted in zip(arguments, known.found.args)]
-        return Value(known.found.return_type, self.target.get_function(known.kind, known.found)(self.builder, values))
+        return Value(known.found.return_type, known.code.of(self.target)(self.builder, values))
 
     def cast(self, given: Value, wanted: types.Type) -> ir.Value:
-        if given.type == wanted or types.unliteral(given.type) == wanted:
+        if given.type is wanted or types.unliteral(given.type) == wanted:
             return given.value
         return self.target.cast(self.builder, given.value, given.type, wanted)
 
@@ -464,24 +464,35 @@ class _Usage:
                 self.own.add(name)
                 self._seen.add(name)
             for inner in (getattr(statement, "body", ()), getattr(statement, "orelse", ())):
-                with self._within():
+                if inner:
+                    before = set(self._seen)
                     self._body(inner)
+                    self._seen = before
             if isinstance(statement, ast.For):
                 self._seen.difference_update(_targets(statement))
-
-    @contextmanager
-    def _within(self) -> Iterator[None]:
-        before = set(self._seen)
-        yield
-        self._seen = before
 
     def _reads(self, statement: ast.stmt) -> None:
         if isinstance(statement, ast.AugAssign):
             self._again.update(_targets(statement))
         for node in _own_expressions(statement):
-            for name in ast.walk(node):
-                if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load) and name.id not in self._seen:
-                    self._again.add(name.id)  # or not a variable at all
+            self._again.update(_read(node).difference(self._seen))  # or not variables at all
+
+
+def _read(node: ast.AST) -> set[str]:
+    """The names that are read. With `ast.walk` all of `_Usage` would take twice as long."""
+    names, pending = set(), [node]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Name):
+            if isinstance(node.ctx, ast.Load):
+                names.add(node.id)
+        elif not isinstance(node, ast.Constant):
+            for field in node._fields:
+                inner = getattr(node, field, None)
+                pending += [
+                    part for part in (inner if isinstance(inner, list) else [inner]) if isinstance(part, ast.AST)
+                ]
+    return names
 
 
 def _targets(statement: ast.stmt) -> list[str]:
