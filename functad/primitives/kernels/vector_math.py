@@ -430,7 +430,10 @@ def rsqrt(k: Any, x: Any) -> Any:
 
 def asinh(k: Any, x: Any) -> Any:
     if x.dtype == _F64:
-        return k.libm("asinh", x)
+        size = k.absolute(x)
+        # asinh(x) = log1p(x + x² / (1 + √(1 + x²))); of large x ln(2x), whose 2x may be infinite
+        square = size * size
+        return k.copysign(_log1p_or_log_twice(k, size, size + square / (k.sqrt(square + 1) + 1)), x)
     size = k.cast(k.absolute(x), _F64)
     large = k.cast(_log_wide(k, size + k.sqrt(size * size + 1)), _F32)
     return k.where(k.absolute(x) < 2.0**-13, x, k.copysign(large, x))
@@ -438,7 +441,9 @@ def asinh(k: Any, x: Any) -> Any:
 
 def acosh(k: Any, x: Any) -> Any:
     if x.dtype == _F64:
-        return k.libm("acosh", x)
+        beyond = x - 1  # acosh(x) = log1p(x − 1 + √((x − 1)² + 2 (x − 1)))
+        result = _log1p_or_log_twice(k, x, beyond + k.sqrt(k.fma(beyond, beyond, 2 * beyond)))
+        return k.where(x < 1, k.constant(np.nan, _F64), result)
     wide = k.cast(x, _F64)
     result = k.cast(_log_wide(k, wide + k.sqrt(wide * wide - 1)), _F32)
     return k.where(x < 1, k.constant(np.nan, _F32), result)
@@ -446,10 +451,19 @@ def acosh(k: Any, x: Any) -> Any:
 
 def atanh(k: Any, x: Any) -> Any:
     if x.dtype == _F64:
-        return k.libm("atanh", x)
+        size = k.absolute(x)  # atanh(x) = log1p(2x / (1 − x)) / 2
+        result = 0.5 * log1p(k, k.fma(2 * size, size / (1 - size), 2 * size))
+        return k.where(size > 1, k.constant(np.nan, _F64), k.copysign(result, x))
     size = k.cast(k.absolute(x), _F64)
     large = k.cast(0.5 * _log_wide(k, (1 + size) / (1 - size)), _F32)
     return k.where(k.absolute(x) < 2.0**-14, x, k.copysign(large, x))
+
+
+def _log1p_or_log_twice(k: Any, x: Any, y: Any) -> Any:
+    """log1p(y) of float64; where x is large, ln(2x)."""
+    is_large = x > 2.0**60
+    unit = k.where(is_large, k.constant(_LN2, _F64), k.constant(0, _F64))
+    return log1p(k, k.where(is_large, x, y)) + unit
 
 
 def _log_wide(k: Any, x: Any) -> Any:
