@@ -1,7 +1,7 @@
 """`python -m benchmarks`: run, print tables with ratios, and keep the numbers as JSON.
 
 Knows which benchmarks there are; how each is measured is in its own file. `python -m benchmarks gradbench`, which runs
-the evals of another project, and `python -m benchmarks roofline` have options of their own.
+the evals of another project, and those of `roofline` and `tuning` have options of their own.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from benchmarks import (
     roofline,
     stepping,
     training,
+    tuning,
 )
 from benchmarks.frameworks import FRAMEWORKS
 from benchmarks.gradbench import runner as gradbench
@@ -67,6 +68,8 @@ def main(arguments: list[str] | None = None) -> int:
         return gradbench.main(arguments[1:])
     if arguments[:1] == ["roofline"]:
         return roofline.main(arguments[1:])
+    if arguments[:1] == ["tuning"]:
+        return tuning.main(arguments[1:])
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     names = ", ".join([*GROUPS, *BENCHMARKS])
     parser.add_argument("names", nargs="*", metavar="name", help=f"which to run: {names} (default: all but ablate)")

@@ -5,6 +5,7 @@ Knows sections; no benchmark. `python -m benchmarks.report FILE.json` prints the
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import platform
@@ -63,28 +64,20 @@ def record(sections: list[Section], options: Options) -> dict[str, Any]:
 
 
 def save(results: dict[str, Any], name: str = "") -> Path:
-    """Write results as JSON; those of the same day are kept too, under a number.
+    """Write results as JSON; those of the same day are kept too: what is new gets a number.
 
-    Under a name they are added to those that were measured on the same day under the same conditions.
+    Under a name they are added to those that were measured on the same day, machine and versions.
     """
     RESULTS.mkdir(exist_ok=True)
-    if name:
-        return _merge(results, RESULTS / f"{results['date']}-{name}.json")
-    path, number = RESULTS / f"{results['date']}.json", 1
-    while path.exists():
-        number += 1
-        path = RESULTS / f"{results['date']}-{number}.json"
-    path.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    return path
-
-
-def _merge(results: dict[str, Any], path: Path) -> Path:
-    if path.exists():
+    for number in itertools.count(1):
+        parts = [results["date"], *filter(None, [name]), *([str(number)] if number > 1 else [])]
+        path = RESULTS / f"{'-'.join(parts)}.json"
+        if not path.exists():
+            break
         before = json.loads(path.read_text(encoding="utf-8"))
-        other = [key for key in ("machine", "threads", "python", "versions") if before[key] != results[key]]
-        if other:
-            raise ValueError(f"{path} was measured with another {', '.join(other)}: move it away to start a new one")
-        results = {**results, "results": {**before["results"], **results["results"]}}
+        if name and all(before[key] == results[key] for key in ("machine", "threads", "python", "versions")):
+            results = {**results, "results": {**before["results"], **results["results"]}}
+            break
     path.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return path
 

@@ -1,8 +1,10 @@
 """`python -m benchmarks roofline`: W4's operators beside what memory, or the product of matrices, can do at best.
 
 Each is timed in turn with NumPy, PyTorch and JAX, and with copies of as many bytes as the operator must move, which
-every core makes by itself: the floor. That of matrix products is the best rate at which NumPy's product computed in the
-same setting. Results that are kept (`--save`) are added to those of the same day, and drawn.
+every core makes by itself: what memory can do. What instructions need is what functad's own kernels take for more rows
+that lie in a core's caches, which says nothing of how good their formulas are: the peers do. The floor is the larger of
+both. That of matrix products is the best rate at which NumPy's product computed in the same setting. Results that are
+kept (`--save`) are added to those of the same day and machine, and drawn.
 """
 
 from __future__ import annotations
@@ -18,13 +20,13 @@ from typing import Any
 
 import functad
 from benchmarks import gpu_operators, report
-from benchmarks.processes import Match, Rules, compared, enter, timed, worker
+from benchmarks.processes import Match, Rules, Worker, compared, enter, timed, worker
 from benchmarks.record import Options, Section, section_of
 from benchmarks.workloads import ROOFLINE
-from benchmarks.workloads.operators import OPERATORS, SIDES
+from benchmarks.workloads.operators import OPERATORS, SIDES, few_rows
 from functad.views.charts import Chart, Panel
 
-FLOOR = "floor"
+MEMORY, COMPUTING = "floor", "computing"  # rows of the results beside frameworks
 _FRAMEWORKS = ["numpy", "functad", "torch", "jax"]
 _DIRECTIONS = {"forward": "forward", "both": "forward and backward"}
 _COLUMNS = 5  # of panels in a picture
@@ -81,20 +83,40 @@ def _on_gpu(names: Sequence[str], sides: Sequence[int], kept: Path | None) -> No
 
 
 def measured(workloads: Sequence[str], rules: Rules) -> Iterator[Section]:
-    """Microseconds of each operator, in all frameworks, and of its floor."""
+    """Microseconds of each operator, in all frameworks, and of what bounds it."""
     with ExitStack() as stack:
         workers, absences = enter(stack, _FRAMEWORKS, workloads[0], rules.threads)
-        floor = stack.enter_context(worker("numpy", workloads[0], rules.threads))
+        copying = stack.enter_context(worker("numpy", workloads[0], rules.threads))
+        computing = stack.enter_context(worker("functad", workloads[0], 1))
         for workload in workloads:
             agreed = compared(Match(workload, 1e-3), workers, absences)
             contenders = dict(agreed.workers)
             if moved := _bytes(workload):
-                floor.ask("load", workload=f"copies-{moved}")
-                contenders[FLOOR] = floor
+                copying.ask("load", workload=f"copies-{moved}")
+                contenders[MEMORY] = copying
             contest = timed(agreed._replace(workers=contenders), rules)
             name = f"roofline {workload} {rules.threads}"
             section = section_of(name, ROOFLINE[workload].title, contest._replace(ratio=None, fastest=None))
+            if moved and not OPERATORS[_parts(workload)[0]].moves:
+                section.least[COMPUTING] = 1e6 * _computing(workload, computing, rules)
             yield section._replace(notes=[f"cores: {rules.threads}"])
+
+
+def _computing(workload: str, process: Worker, rules: Rules) -> float:
+    """Seconds that an operator's instructions take on all cores: by what more rows take, within a core's caches."""
+    _, side, _ = _parts(workload)
+    few, more = few_rows(side)
+    least = {few: math.inf, more: math.inf}
+    for _ in range(rules.rounds):
+        for rows in least:
+            process.ask("load", workload=f"{rows}-rows-{workload}")
+            least[rows] = min(least[rows], process.ask("burst", seconds=rules.seconds)["least"])
+    return max(least[more] - least[few], 0.0) / (more - few) * side / rules.threads
+
+
+def floor(least: Mapping[str, float]) -> float | None:
+    """What an operator cannot be faster than; None where it is products."""
+    return max(least[MEMORY], least.get(COMPUTING, 0.0)) if MEMORY in least else None
 
 
 def _parts(workload: str) -> tuple[str, int, bool]:
@@ -109,14 +131,18 @@ def _bytes(workload: str) -> int:
 
 
 def line(section: Section) -> str:
-    """A section in one line: functad's least time, its share of the floor, and its ratio to each other."""
+    """A section in one line: functad's least time, its shares of what bounds it, and its ratio to each other."""
     least = section.least
     title = f"{section.title}, {section.notes[0]}"
     if "functad" not in least:
         return f"{title}: no figure: {section.failures['functad']}"
-    others = [f"/ {name} {least['functad'] / least[name]:.2f}" for name in least if name not in ("functad", FLOOR)]
-    share = f"{least[FLOOR] / least['functad']:.2f} of the floor's speed, " if FLOOR in least else ""
-    return f"{title}: {least['functad']:,.1f} µs, {share}{', '.join(others)}"
+    time, bound = least["functad"], floor(least)
+    others = [f"/ {name} {time / least[name]:.2f}" for name in _FRAMEWORKS if name in least and name != "functad"]
+    shares = [
+        f"{least[x] / time:.2f} of {x if x == COMPUTING else 'memory'}" for x in (MEMORY, COMPUTING) if x in least
+    ]
+    share = f"{bound / time:.2f} of the floor's speed ({', '.join(shares)}), " if bound is not None else ""
+    return f"{title}: {time:,.1f} µs, {share}{', '.join(others)}"
 
 
 def shares(results: Mapping[str, Any]) -> dict[tuple[str, str, int, int, str], float]:
@@ -126,23 +152,25 @@ def shares(results: Mapping[str, Any]) -> dict[tuple[str, str, int, int, str], f
     for key, section in results["results"].items():
         _, workload, cores = key.split(" ")
         name, side, direction = workload.split("-")
-        for framework, time in section["least"].items():
-            place = (name, direction, int(side), int(cores), framework)
-            if FLOOR in section["least"]:
-                found[place] = section["least"][FLOOR] / time
+        bound = floor(section["least"])
+        for framework in section["least"].keys() - {MEMORY, COMPUTING}:
+            place, time = (name, direction, int(side), int(cores), framework), section["least"][framework]
+            if bound is not None:
+                found[place] = bound / time
             else:
                 rates[place] = OPERATORS[name].operations(int(side), direction == "both") / time
     for place, rate in rates.items():
         found[place] = rate / max(r for p, r in rates.items() if p[3] == place[3] and p[4] == "numpy")
-    return {place: share for place, share in found.items() if place[4] != FLOOR}
+    return found
 
 
 def draw(results: Mapping[str, Any], beside: Path) -> list[Path]:
     """A picture for each direction: a panel for each operator, its share of the roofline by the side of matrices."""
     known, files = shares(results), []
     for direction, title in _DIRECTIONS.items():
-        panels = [_panel(name, direction, title, known) for name in OPERATORS if any(p[0] == name for p in known)]
-        files.append(beside.with_name(f"roofline-{direction}.svg"))
+        names = [name for name in OPERATORS if any(p[:2] == (name, direction) for p in known)]
+        panels = [_panel(name, direction, title, known) for name in names]
+        files.append(beside.with_name(f"{beside.stem.split('-', 3)[3]}-{direction}.svg"))  # without the date
         Chart(panels, _COLUMNS).save(files[-1])
     return files
 

@@ -287,11 +287,7 @@ class DonatedArray(ArrayImpl):
 
     @property
     def _value(self) -> np.ndarray:  # type: ignore[override]
-        name = _held.__get__(self)
-        raise DonatedArrayError(
-            f"{name} was donated: the call was allowed to reuse its memory, so its elements are gone. Use what the "
-            "call returned instead, pass a copy (`x.copy()`) if you need both, or do not donate this argument"
-        )
+        raise donated_error(_held.__get__(self))
 
     def __format__(self, spec: str) -> str:
         return format(str(self), spec)
@@ -303,6 +299,14 @@ class DonatedArray(ArrayImpl):
 
 
 _held: Any = ArrayImpl.__dict__["_value"]  # the slot
+
+
+def donated_error(name: str) -> DonatedArrayError:
+    """What is raised where the elements of a donated argument of that name are asked for."""
+    return DonatedArrayError(
+        f"{name} was donated: the call was allowed to reuse its memory, so its elements are gone. Use what the "
+        "call returned instead, pass a copy (`x.copy()`) if you need both, or do not donate this argument"
+    )
 
 
 def consume(array: ArrayImpl, name: str) -> None:

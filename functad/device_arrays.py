@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from functad.array import Array, ArrayImpl, KeyArray
+from functad.array import Array, ArrayImpl, KeyArray, donated_error
 from functad.config import config
 from functad.dtypes import key_fry
 from functad.errors import DeviceError
@@ -73,13 +73,25 @@ class DeviceKeyArray(DeviceArray, KeyArray):
 
 _held: Any = ArrayImpl.__dict__["_value"]  # the slot
 hold = _held.__set__
-held_by = _held.__get__  # as `memory_of`, for speed
 _new = object.__new__
 
 
 def memory_of(x: DeviceArray) -> Any:
-    """The memory in which an array lies."""
-    return _held.__get__(x)
+    """The memory in which an array lies. Whoever reads it holds this as long: then no donation takes it.
+
+    Raises:
+        DonatedArrayError: it was donated, maybe by another thread since the class of the array was looked at.
+    """
+    held = _held.__get__(x)
+    if type(held) is str:
+        raise donated_error(held)
+    return held
+
+
+def give_back(x: Any, memory: Any) -> None:
+    """Let an array that was donated have its memory again."""
+    x.__class__ = device_class_for(x.aval)
+    hold(x, memory)
 
 
 def device_class_for(aval: Aval) -> type[DeviceArray]:

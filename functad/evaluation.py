@@ -60,11 +60,8 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
     if keys or values and _is_special(values[0].dtype):
         run = _special_implementation(primitive, args, params, values)
     try:
-        if primitive.runs_functions:
-            with np.errstate(all="ignore"):  # the context variables are the user's
-                result = run(*values, **params)
-        else:
-            result = quiet_copy().run(run, *values, **params)
+        call = _in_users_context if primitive.runs_functions else quiet_copy().run
+        result = call(run, *values, **params) if params else call(run, *values)  # without a copy of an empty dict
     except (TypeError, ValueError, OverflowError, MemoryError) as problem:
         # NumPy's own, of dtypes, shapes or sizes: the shape rule says it in the user's terms, or this does.
         _explain_size(problem, primitive, args, params)
@@ -87,6 +84,12 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
     result.setflags(False)
     array._value, array._aval, array.weak_type = result, None, weak
     return array
+
+
+def _in_users_context(run: Callable[..., Any], *values: Any, **params: Any) -> Any:
+    """What an implementation gives that may call the user's functions, which look at context variables of his."""
+    with np.errstate(all="ignore"):
+        return run(*values, **params)
 
 
 def _under_options(primitive: Primitive, args: Sequence[Any], params: dict[str, Any], result: Any) -> Any:
@@ -130,6 +133,8 @@ def implementation(primitive: Primitive, operands: Sequence[np.dtype]) -> Callab
     NumPy's functions would round floats of 16 bits after each of their steps, and lack many for bfloat16. So they get
     them in float32, and results are rounded once.
     """
+    if not any(map(_is_special, operands)):
+        return primitive.impl
     run = _UFUNCS.get(primitive.impl, primitive.impl)
     if primitive.takes_narrow or not any(map(is_narrow_float, operands)):
         return run

@@ -24,7 +24,6 @@ from functad.device_arrays import (
     DeviceArray,
     commit_results,
     common_device,
-    held_by,
     is_committed,
     memory_of,
     on_device,
@@ -49,7 +48,13 @@ def optimized(program: Program, backend: str | None = None) -> Program:
     program = without_keys(program)
     on_device = (backend or config.default_backend) == "cuda"
     key = ("simplified", on_device, *own_optimisations())
-    return memoised(program, key, lambda: _pipeline().simplify_for(program, on_device))
+    return memoised(program, key, lambda: _pipeline().simplify_for(program, on_device, _launches))
+
+
+def _launches(program: Program) -> int:
+    """How many launches a GPU takes for a Program; asked where a pass may choose."""
+    count: int = imported("functad.backends.cuda.lowering").launches_for(program)
+    return count
 
 
 @cache
@@ -121,7 +126,7 @@ class _OnDevices:
         for a in args:
             if type(a) is not DeviceArray:
                 return self._evaluate_anew(primitive, args, params)[0]
-            aval, memory = a.aval, held_by(a)
+            aval, memory = a.aval, memory_of(a)
             if held and memory.device is not held[0].device:  # where that runs depends on who has put them there
                 return self._evaluate_anew(primitive, args, params)[0]
             held.append(memory)

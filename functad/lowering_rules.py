@@ -224,11 +224,13 @@ class ControlFlow(Record):
 
     closed: `(eqn, inline, as_operands) -> eqn`: with its Programs inlined, and their constants among the operands.
     pruned: `(eqn, used, clean) -> eqn`: without results that nobody uses, and what only those need.
+    carried: `(eqn) -> pairs`: each operand that goes from step to step, and the result that it becomes; of a loop.
     """
 
     kind: str
     closed: Callable[..., Any]
     pruned: Callable[..., Any]
+    carried: Callable[..., Sequence[tuple[Any, Any]]] = lambda eqn: ()
 
 
 class Call(Record):

@@ -18,6 +18,7 @@ from benchmarks import (
     report,
     training,
     training_peers,
+    tuning,
     workloads,
 )
 from benchmarks.__main__ import BENCHMARKS, GROUPS, main
@@ -27,6 +28,7 @@ from benchmarks.processes import WorkerError, compete, worker
 from benchmarks.published import operators
 from benchmarks.record import Options, Section, compared
 from benchmarks.task import Adam, Outcome, Training
+from functad import machine_model
 from functad.__main__ import main as functad_main
 from functad.data import Reviews
 from functad.train.text import review_sets
@@ -283,8 +285,10 @@ def test_results_of_families_are_merged(tmp_path, monkeypatch):
     path = report.save(first, "operations")
     assert report.save(second, "operations") == path and path.name == f"{first['date']}-operations.json"
     assert list(json.loads(path.read_text(encoding="utf-8"))["results"]) == ["sum-1000", "take-1000"]
-    with pytest.raises(ValueError, match="another machine"):
-        report.save({**second, "machine": "another"}, "operations")
+    elsewhere = report.save({**second, "machine": "another"}, "operations")
+    assert elsewhere.name == f"{first['date']}-operations-2.json"
+    assert report.save({**first, "machine": "another"}, "operations") == elsewhere
+    assert list(json.loads(elsewhere.read_text(encoding="utf-8"))["results"]) == ["take-1000", "sum-1000"]
 
 
 # --- the command line ---------------------------------------------------------------------------------
@@ -436,3 +440,35 @@ def test_reviews_are_read_as_a_user_of_pytorch_reads_them():
     own = review_sets(Reviews(texts, np.zeros(3), texts[::-1], np.zeros(3)), words=9, length=5)
     for part, plain in zip(own, training_peers.numbered_words(texts, texts[::-1], 9, 5)):
         np.testing.assert_array_equal(part.inputs, plain)
+
+
+# --- tuned numbers --------------------------------------------------------------------------------------
+
+
+def test_other_values_of_a_number_are_tried_where_they_change_kernels(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(report, "RESULTS", tmp_path)
+    small = ["--workloads", "cumulative-max-10000,call-scalar", "--seconds", "0.01", "--save"]
+    assert main(["tuning", "RUNNING_BLOCK", "MOST_IN_PAIRS", *small]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "RUNNING_BLOCK = 128: cumulative-max-10000" in lines[0] and "RUNNING_BLOCK = 512:" in lines[1]
+    assert [line.split()[0] for line in lines[2:] if line[:1].isupper()] == ["RUNNING_BLOCK"]
+    (kept,) = (json.loads(path.read_text()) for path in tmp_path.iterdir())
+    assert [found["value"] for found in kept["found"]] == [128, 512] and kept["found"][0]["ratio"] > 0
+    assert machine_model.RUNNING_BLOCK == 256
+
+
+def test_a_value_that_cannot_be_is_told(monkeypatch):
+    monkeypatch.setattr(tuning, "others", lambda value: (0,))
+    (found,) = tuning.compare("cumulative-max-10000", ["RUNNING_BLOCK"], 0.01)
+    assert found.ratio is None and "fails: ZeroDivisionError" in str(found)
+
+
+def test_what_to_try():
+    assert tuning.others(8) == (4, 16) and tuning.others(1) == (2,) and tuning.others(0.5) == (0.25, 1.0)
+    assert tuning.others(1.5) == (1.25, 2.0) and tuning.others((8, 4)) == ()
+
+
+def test_an_unknown_number_is_an_error(capsys):
+    with pytest.raises(SystemExit):
+        main(["tuning", "NUMBER"])
+    assert "no number and no workload is named NUMBER" in capsys.readouterr().err

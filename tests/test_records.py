@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
 import pickle
 import re
 import typing
@@ -110,8 +111,21 @@ def test_named_tuples_are_those_of_typing() -> None:
     assert typing.get_type_hints(Pair) == typing.get_type_hints(Alike)
     for name in ("_fields", "_field_defaults", "__match_args__", "__slots__"):
         assert getattr(Pair, name) == getattr(Alike, name)
-    with pytest.raises(TypeError, match="missing 1 required positional argument: 'first'"):
+    with pytest.raises(TypeError, match=r"^Pair.__new__\(\) missing 1 required positional argument: 'first'"):
         Pair()  # type: ignore[call-arg]
+    with pytest.raises(ValueError, match=r"^Pair has the fields \('first', 'second'\), none named \['third'\]"):
+        pair._replace(third=1)  # type: ignore[call-arg]
+
+
+def test_named_tuples_of_one_length_have_their_own_names() -> None:
+    class Other(NamedTuple):
+        left: int
+        right: int = 2
+
+    assert (Other(1).left, Other(left=3).right, Pair(4).first) == (1, 2, 4)
+    assert inspect.signature(Other).parameters.keys() == {"left", "right"}
+    assert not hasattr(Other(1), "first") and not hasattr(Pair(1), "left")
+    assert Other(1)._asdict() == {"left": 1, "right": 2} and Other._make([3, 4]) == (3, 4)
 
 
 def test_named_tuples_of_functad_are_made_by_records() -> None:

@@ -91,14 +91,17 @@ class FunctionalCalling:
         """Nothing changes from call to call."""
 
     def run(self, count: int) -> None:
+        # Nobody holds a result while the next one is computed: it may lie in the same memory, as NumPy's does.
         call, arguments, wait, result = self.step, self._arguments, self._wait, None
         if wait is not None:
             for _ in range(count):
+                result = array = None
                 result = call(*arguments)
                 for array in result if isinstance(result, tuple) else (result,):
                     wait(array)
             return
         for _ in range(count):
+            result = None
             result = call(*arguments)
         self._api.block(result)
 

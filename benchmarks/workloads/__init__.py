@@ -86,7 +86,7 @@ OPERATIONS = {
     for name, family in FAMILIES.items()
     for n in family.sizes
 }
-# W4: each operator at each size, forward, and forward and backward; and copies of as many bytes.
+# W4: each operator at each size, forward, and forward and backward; on a few rows; and copies of as many bytes.
 ROOFLINE = {
     f"{name}-{n}-{'both' if backward else 'forward'}": Workload(
         f"{operator.title}, {n}², {'forward and backward' if backward else 'forward'}",
@@ -94,6 +94,16 @@ ROOFLINE = {
     )
     for name, operator in operators.OPERATORS.items()
     for n in operators.SIDES
+    for backward in (False, True)
+}
+ROWS = {
+    f"{rows}-rows-{name}-{n}-{'both' if backward else 'forward'}": Workload(
+        f"{operator.title}, {rows} × {n}", partial(operator.task, n, backward, rows)
+    )
+    for name, operator in operators.OPERATORS.items()
+    if not operator.moves and not operator.products[0]
+    for n in operators.SIDES
+    for rows in operators.few_rows(n)
     for backward in (False, True)
 }
 COPIES = {
@@ -114,4 +124,4 @@ EQUATIONS = {
     )
     for size in SIZES
 }
-WORKLOADS = {**STEPS, **LOOPS, **CONVOLUTIONS, **COLD, **CALLS, **OPERATIONS, **ROOFLINE, **COPIES, **EQUATIONS}
+WORKLOADS = {**STEPS, **LOOPS, **CONVOLUTIONS, **COLD, **CALLS, **OPERATIONS, **ROOFLINE, **ROWS, **COPIES, **EQUATIONS}

@@ -16,6 +16,7 @@ from benchmarks.task import Calling, Copying, Form
 
 SIDES = (64, 128, 256, 512, 1024, 2048, 4096, 8192)
 _POWER = 2.5
+_IN_CACHE = 2048  # numbers: with results and cotangents of them 32 KiB at most
 
 
 class Operator(NamedTuple):
@@ -31,6 +32,7 @@ class Operator(NamedTuple):
         products: matrix products, forward, and forward and backward; where there are some, they are the floor.
         torch: PyTorch's, where its words differ.
         positive: whether operands must be.
+        moves: whether nothing is computed.
     """
 
     title: str
@@ -42,17 +44,19 @@ class Operator(NamedTuple):
     products: tuple[int, int] = (0, 0)
     torch: Callable[[Any], Callable[..., Any]] | None = None
     positive: bool = False
+    moves: bool = False
 
-    def arguments(self, n: int) -> tuple[np.ndarray, ...]:
+    def arguments(self, n: int, rows: int | None = None) -> tuple[np.ndarray, ...]:
         rng = np.random.default_rng(0)
-        found = tuple(rng.standard_normal((n,) * axes, np.float32) for axes in self.operands)
+        shape = n if rows is None else rows, n
+        found = tuple(rng.standard_normal(shape[-axes:], np.float32) for axes in self.operands)
         for x in found:
             x[x == 0] = 1  # one in some 2²³ is; frameworks differ in the derivative of a ReLU there
         return tuple(np.abs(x) + np.float32(0.5) for x in found) if self.positive else found
 
-    def task(self, n: int, backward: bool) -> Calling:
-        """The operator, or its result and its cotangents, each call waited for."""
-        arguments = self.arguments(n)
+    def task(self, n: int, backward: bool, rows: int | None = None) -> Calling:
+        """The operator, or its result and its cotangents, each call waited for; on some rows only, if so many."""
+        arguments = self.arguments(n, rows)
         if backward:
             result = self.function(np)(*arguments)
             cotangent = np.random.default_rng(1).standard_normal(result.shape, np.float32)
@@ -101,6 +105,12 @@ class Operator(NamedTuple):
         return 2 * n**3 * self.products[backward]
 
 
+def few_rows(n: int) -> tuple[int, int]:
+    """How many rows of a matrix lie in the caches of a core, and twice as many, which do so, too."""
+    rows = max(_IN_CACHE // n, 1)
+    return rows, 2 * rows
+
+
 def copies(size: int) -> Copying:
     """Copies that read and write `size` bytes."""
     return Copying(size, {"numpy": Form(lambda: np.copyto)})
@@ -115,7 +125,7 @@ def _shares(cotangent: Any, result: Any, x: Any) -> Any:
 OPERATORS = {
     "add": Operator("x + y", (2, 2), lambda m: lambda x, y: x + y, lambda ct, z, x, y: (ct, ct), 3, 3),
     "broadcast": Operator("x + row", (2, 1), lambda m: lambda x, y: x + y, lambda ct, z, x, y: (ct, ct.sum(0)), 2, 3),
-    "copy": Operator("copy", (2,), lambda m: m.copy, lambda ct, z, x: (ct,), 2, 2, torch=lambda m: m.clone),
+    "copy": Operator("copy", (2,), lambda m: m.copy, lambda ct, z, x: (ct,), 2, 2, torch=lambda m: m.clone, moves=True),
     "divide": Operator(
         "x / y", (2, 2), lambda m: lambda x, y: x / y, lambda ct, z, x, y: (ct / y, -ct * x / y**2), 3, 6, positive=True
     ),
@@ -170,5 +180,6 @@ OPERATORS = {
         2,
         4,
         torch=lambda m: lambda x: x.T.contiguous(),
+        moves=True,
     ),
 }

@@ -219,11 +219,17 @@ class LeafNames:
         self.fun = fun
         self.args = args
         self.kwargs = kwargs or {}
+        self._all: list[str] | None = None
 
     def __getitem__(self, i: int) -> str:
         return self.all()[i]
 
     def all(self) -> list[str]:
+        if self._all is None:
+            self._all = self._worked_out()
+        return self._all
+
+    def _worked_out(self) -> list[str]:
         names = positional_names(self.fun, max(self.args, default=-1) + 1)
         found = []
         for position, arg in self.args.items():

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from functad.api.dispatch import MISS, Arguments, CallText, FastCall, Results, interned, make_call
-from functad.array import value_of
+from functad.array import consume, value_of
 from functad.config import config
 from functad.device_arrays import (
     DeviceArray,
@@ -18,7 +18,7 @@ from functad.device_arrays import (
     common_device,
     device_class_for,
     device_of_new_arrays,
-    held_by,
+    give_back,
     held_on_cpu,
     hold,
     is_committed,
@@ -26,6 +26,7 @@ from functad.device_arrays import (
     placed,
     to_device,
 )
+from functad.errors import TooLargeError
 from functad.ir import Aval
 from functad.layouts import CPU, Device, device_named
 from functad.records import NamedTuple
@@ -142,8 +143,9 @@ class _DeviceCallText(CallText):
         self.commits = commits
         self.held: list[str] = []  # the memory of arguments on the device
         self.objects |= {
-            "DeviceArray": DeviceArray, "DeviceKeyArray": DeviceKeyArray, "held_by": held_by, "hold": hold,
-            "memory_of_type": _memory_of_type, "D": device,
+            "DeviceArray": DeviceArray, "DeviceKeyArray": DeviceKeyArray, "memory_of": memory_of, "hold": hold,
+            "memory_of_type": _memory_of_type, "consume": consume, "give_back": give_back, "TooLarge": TooLargeError,
+            "D": device,
         }  # fmt: skip
 
     def enter_on_device(
@@ -164,7 +166,7 @@ class _DeviceCallText(CallText):
         self.classes.append(own)
         self.held.append(f"v{i}")
         self.add(
-            f"v{i} = held_by({leaf}) if type({leaf}) is {own} and {leaf}._aval is a{i} "
+            f"v{i} = memory_of({leaf}) if type({leaf}) is {own} and {leaf}._aval is a{i} "
             f"else memory_of_type({leaf}, a{i})",
             f"if v{i} is None or v{i}.device is not D: return MISS",
         )
@@ -175,18 +177,23 @@ class _DeviceCallText(CallText):
             for i, (name, kind) in enumerate(zip(arguments.donated, arguments.classes))
             if name is not None and issubclass(kind, DeviceArray)
         ]
-        for i, _ in donated:
-            # Only memory may be overwritten that belongs to the Array alone, and that no other library knows.
-            self.add(f"if getrefcount(v{i}) != SOLE_OWNER or v{i}.block.shared: v{i} = v{i}.copy()")
         if not self.commits:  # the memory of what is donated may be a result's afterwards
             self.add(f"committed = {' or '.join(f'{v}.committed' for v in self.held) or False}")
-        self.objects["run"] = executable.placed(self.objects["D"]).run
+        placed = executable.placed(self.objects["D"])
+        self.objects |= {"gather": placed.gather, "launch": placed.launch}
         given = [self.object(c) for c in constants] + [f"v{i}" for i in range(len(self.leaves))]
-        self.add(f"values = run([{', '.join(given)}])")
+        self.add("try:")
+        # First the Arrays let go, so that no other thread comes by their memory any more; those that have it already
+        # are counted then. What belongs to this call alone may be overwritten, unless another library knows it.
         for i, name in donated:
             leaf = self.leaves[i]
-            taken = f"hold({leaf}, {self.object(name)}); {leaf}.__class__ = Donated"
-            self.add(f"if type({leaf}) is {self.classes[i]}: {taken}")
+            self.add(f"    if type({leaf}) is {self.classes[i]}: consume({leaf}, {self.object(name)})")
+        for i, _ in donated:
+            self.add(f"    if getrefcount(v{i}) >= SOLE_OWNER or v{i}.block.shared: v{i} = v{i}.copy()")
+        self.add(f"    values = gather([{', '.join(given)}])", "except TooLarge:")
+        for i, _ in donated:
+            self.add(f"    if type({self.leaves[i]}) is Donated: give_back({self.leaves[i]}, v{i})")
+        self.add("    raise", "values = launch(*values)")
 
     def build(self, results: Results) -> None:
         if results.avals and not self.commits:

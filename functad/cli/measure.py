@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -114,10 +115,12 @@ def _vectors() -> Iterator[Measurement]:
 
 def _bandwidth() -> Iterator[Measurement]:
     first, second = machine_model.FIRST_CACHE, machine_model.SECOND_CACHE
-    yield Measurement("BYTES_PER_NS", "within the second cache", _speed(second // 4, second // 2))
+    cache, memory = _speed(second // 4, second // 2), _speed(1 << 26, 1 << 27)
+    yield Measurement("BYTES_PER_NS", "between cache and memory", math.sqrt(cache * memory))
     yield Measurement("", "within the first, bytes a ns", _speed(first // 4, first // 2))
-    yield Measurement("", "8 MB, bytes a ns", _speed(1 << 22, 1 << 23))
-    yield Measurement("", "128 MB, bytes a ns", _speed(1 << 26, 1 << 27))
+    yield Measurement("", "within the second", cache)
+    yield Measurement("", "8 MB", _speed(1 << 22, 1 << 23))
+    yield Measurement("", "128 MB", memory)
 
 
 def _speed(fewer: int, more: int) -> float:

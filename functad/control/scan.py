@@ -19,7 +19,7 @@ from functad.control.pruning import pruned_scan
 from functad.dtypes import stored_as
 from functad.editing.partial_evaluation import recompute_cheap, split_invariant
 from functad.evaluation import aval_of
-from functad.ir import UNKNOWN, Absent, Aval, Linearize, Primitive, Program, Var, Zero, memoised
+from functad.ir import UNKNOWN, Absent, Atom, Aval, Eqn, Linearize, Primitive, Program, Var, Zero, memoised
 from functad.lowering_rules import ControlFlow
 from functad.primitives.common import (
     add_cotangents,
@@ -395,6 +395,11 @@ def _batch(
     return [*last, *ys], tuple(out_dims)
 
 
+def _carried(eqn: Eqn) -> list[tuple[Atom, Var]]:
+    first, count = eqn.params["num_consts"], eqn.params["num_carry"]
+    return list(zip(eqn.invars[first : first + count], eqn.outvars))
+
+
 scan_p = Primitive(
     name="scan",
     doc="Run a body `length` times, carrying values along, reading slices of arrays and stacking results.",
@@ -404,6 +409,6 @@ scan_p = Primitive(
     jvp=Linearize(_linearize),
     transpose=_transpose,
     batch=_batch,
-    lower=ControlFlow("scan", closed=closed_scan, pruned=pruned_scan),
+    lower=ControlFlow("scan", closed=closed_scan, pruned=pruned_scan, carried=_carried),
     examples=Absent("it takes a Program; tests/control/ tests it under all transforms"),
 )

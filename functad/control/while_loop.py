@@ -25,7 +25,7 @@ from functad.control.pruning import pruned_while
 from functad.control.scan import linearized_body, scan
 from functad.dtypes import kind_of, stored_as
 from functad.evaluation import aval_of
-from functad.ir import UNKNOWN, Absent, Aval, Linearize, Literal, Primitive, Program, Zero, memoised
+from functad.ir import UNKNOWN, Absent, Atom, Aval, Eqn, Linearize, Literal, Primitive, Program, Var, Zero, memoised
 from functad.lowering_rules import ControlFlow
 from functad.primitives.arithmetic import add
 from functad.primitives.common import full_like, instantiate
@@ -309,6 +309,11 @@ def _batch(
     return outs, tuple([0 if m else None for m in parts.carry_mapped] + [1 if m else None for m in parts.ys_mapped])
 
 
+def _carried(eqn: Eqn) -> list[tuple[Atom, Var]]:
+    first = eqn.params["cond_nconsts"] + eqn.params["body_nconsts"]
+    return list(zip(eqn.invars[first:], eqn.outvars))
+
+
 while_p = Primitive(
     name="while",
     doc="Run a body as long as a condition holds.",
@@ -318,6 +323,6 @@ while_p = Primitive(
     jvp=Linearize(_linearize),
     transpose=Absent("a loop of unknown length is no linear function of its operands"),
     batch=_batch,
-    lower=ControlFlow("while", closed=closed_while, pruned=pruned_while),
+    lower=ControlFlow("while", closed=closed_while, pruned=pruned_while, carried=_carried),
     examples=Absent("it takes Programs; tests/control/ tests it under all transforms"),
 )

@@ -57,9 +57,10 @@ def _bodies_are_closed(program: Program) -> str:
 
 def _nothing_is_unused(program: Program) -> str:
     slim = eliminate_dead_code(program)
-    return (
-        "" if len(slim.eqns) == len(program.eqns) else f"{len(program.eqns) - len(slim.eqns)} equations are of no use"
-    )
+    if slim is program:
+        return ""
+    unused = len(program.eqns) - len(slim.eqns)
+    return f"{unused} equations are of no use" if unused else "a loop or branch computes what is of no use"
 
 
 def _unknown_sizes_stay_in_loops(program: Program) -> str:

@@ -1,6 +1,6 @@
 """Barriers: taken out of a Program before fusion, as they cost nothing; the order that they ask for remains.
 
-Knows `optimization_barrier` by name; nothing of units or memory. What remains is a phase for each equation: units of
+Knows `optimization_barrier` by name; nothing of groups or memory. What remains is a phase for each equation: groups of
 different phases make no common loop, and phases run in order. So nothing is computed again before its time, and the
 arena of a network of n layers in √n checkpointed parts grows as √n.
 """

@@ -1,4 +1,4 @@
-"""The schedule: units become steps on buffers, with memory shared in place where an operand is not needed again.
+"""The schedule: groups become steps on buffers, with memory shared in place where an operand is not needed again.
 
 Knows what a step reads and writes; no target and no addresses.
 """
@@ -17,9 +17,10 @@ from functad.lowering.barriers import remove_barriers
 from functad.lowering.composites import take_composites_apart
 from functad.lowering.control import Scheduled, write_control
 from functad.lowering.fusion.fuse import Fusion
+from functad.lowering.fusion.groups import FusionGroup
 from functad.lowering.fusion.inlining import joins, parts_in
 from functad.lowering.fusion.joins import find_places, runs_by_rows
-from functad.lowering.fusion.units import Unit
+from functad.lowering.fusion.order import check_order
 from functad.lowering.matrices import write_product
 from functad.lowering.memory.assignment import BufferAssignment
 from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
@@ -80,7 +81,7 @@ def make_schedule(
 
 
 class _Scheduler:
-    """Writes the steps of one Program, unit after unit.
+    """Writes the steps of one Program, group after group.
 
     Args:
         inputs: the buffers of its inputs.
@@ -110,6 +111,8 @@ class _Scheduler:
         self.program = program
         self.passes = passes
         self.fusion = Fusion(program, shared.name_of, phases, crosses=not machine.on_device)
+        if config.check_programs:
+            check_order(self.fusion.groups, self.fusion.group_of, self.fusion.inlining.phase)
         self.places = find_places(self.fusion)
         self.lifetimes = Lifetimes(self.fusion, inputs, takers, passes)
         buffers = dict(zip(program.invars, inputs)) | shared.add_constants(program)
@@ -130,9 +133,9 @@ class _Scheduler:
             "control": self._control,
             "call": self._call,
         }
-        for time, unit in enumerate(self.fusion.units):
+        for time, group in enumerate(self.fusion.groups):
             self.assignment.time = time
-            write[unit.kind](unit)
+            write[group.kind](group)
         self.assignment.time = NEVER
         for k, atom in enumerate(self.program.outvars):
             if outputs[k] is None:
@@ -140,21 +143,21 @@ class _Scheduler:
                 outputs[k] = found or self.values.copy_to_output(atom, k)
         return Scheduled(with_waiting(self.writer.steps), [b for b in outputs if b is not None])
 
-    def _control(self, unit: Unit) -> None:
-        write_control(self.values, self.program.eqns[unit.members[0]], self._schedule_body)
+    def _control(self, group: FusionGroup) -> None:
+        write_control(self.values, self.program.eqns[group.members[0]], self._schedule_body)
 
     def _schedule_body(
         self, program: Program, inputs: Sequence[Buffer], takers: Mapping[Storage, int | None], passes: int
     ) -> Scheduled:
         return _Scheduler(program, inputs, takers, self.values.shared, self.writer.machine, passes).run()
 
-    def _product(self, unit: Unit) -> None:
-        assert unit.product is not None
-        write_product(self.values, unit.product, [self.program.eqns[i] for i in unit.members])
+    def _product(self, group: FusionGroup) -> None:
+        assert group.product is not None
+        write_product(self.values, group.product, [self.program.eqns[i] for i in group.members])
 
-    def _nest(self, unit: Unit) -> None:
-        builders = self.fusion.builders(unit, self.assignment.buffer)
-        stored = [v for i in unit.members for v in self.program.eqns[i].outvars if v in self.fusion.stored]
+    def _nest(self, group: FusionGroup) -> None:
+        builders = self.fusion.builders(group, self.assignment.buffer)
+        stored = [v for i in group.members for v in self.program.eqns[i].outvars if v in self.fusion.stored]
         for var in stored:
             if var in self.places:
                 whole, parts = self.places[var]
@@ -170,7 +173,7 @@ class _Scheduler:
             for builder in builders:
                 builder.store(var, result)
         for builder in builders:
-            self.writer.add_nest(builder, self._unit_name(unit, stored))
+            self.writer.add_nest(builder, self._group_name(group, stored))
 
     def _read_at_store(self, builder: NestBuilder, var: Var) -> tuple[list[Buffer], set[Storage]]:
         """The buffers that a nest reads only at the point at which it stores a variable; the others that it touches."""
@@ -184,14 +187,14 @@ class _Scheduler:
         others |= {x for x, loads in reads.items() if any(s.offset != position or s.level != level for s in loads)}
         return [loads[0].buffer for storage, loads in reads.items() if storage not in others], others
 
-    def _unit_name(self, unit: Unit, stored: Sequence[Var]) -> str:
-        names = [self.program.eqns[i].primitive.name.replace("-", "_") for i in unit.members]
+    def _group_name(self, group: FusionGroup, stored: Sequence[Var]) -> str:
+        names = [self.program.eqns[i].primitive.name.replace("-", "_") for i in group.members]
         shown = list(dict.fromkeys(names))
         kept = shown if len(shown) <= 3 else [shown[0], "to", shown[-1]]
         return "_".join([*kept, self.values.names[stored[-1]] if stored else "unused"])
 
-    def _loops(self, unit: Unit) -> None:
-        eqn = self.program.eqns[unit.members[0]]
+    def _loops(self, group: FusionGroup) -> None:
+        eqn = self.program.eqns[group.members[0]]
         rule = eqn.primitive.lower
         assert isinstance(rule, Loops)
         if joins(eqn):
@@ -231,17 +234,17 @@ class _Scheduler:
                 self.writer.add_nest(builder, f"{eqn.primitive.name}_{self.values.names[eqn.outvars[0]]}")
         return ins
 
-    def _scatter(self, unit: Unit) -> None:
-        write_scatter(self.values, self.program.eqns[unit.members[0]])
+    def _scatter(self, group: FusionGroup) -> None:
+        write_scatter(self.values, self.program.eqns[group.members[0]])
 
-    def _call(self, unit: Unit) -> None:
-        eqn = self.program.eqns[unit.members[0]]
+    def _call(self, group: FusionGroup) -> None:
+        eqn = self.program.eqns[group.members[0]]
         ins = [self.values.in_memory(a) for a in eqn.invars]
         outs = [self.assignment.result(var, ()) for var in eqn.outvars]
         self.writer.steps.append(CallStep(eqn.primitive.name, eqn.params["callback"], ins, outs, [eqn]))
 
-    def _contraction(self, unit: Unit) -> None:
-        eqn = self.program.eqns[unit.members[0]]
+    def _contraction(self, group: FusionGroup) -> None:
+        eqn = self.program.eqns[group.members[0]]
         out, lhs = eqn.outvars[0], eqn.invars[0].aval
         contracted = [lhs.shape[d] for d in eqn.params["dimension_numbers"][0][0]]
         axes = range(out.aval.ndim, out.aval.ndim + len(contracted))

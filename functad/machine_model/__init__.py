@@ -18,8 +18,8 @@ Below each number stand its unit, what it decides, and where it comes from:
 
 - Measured: `python -m functad doctor --measure` measures the same here, and prints both side by side.
 - Derived: by the formula, from facts and other limits.
-- Compared: chosen by hand, by the times of workloads; nothing measures it alone. To try another value, set it there and
-  run `python -m benchmarks` before and after.
+- Compared: chosen by hand, by the times of workloads. `python -m benchmarks tuning NUMBER` halves and doubles it, finds
+  the workloads whose kernels that changes, and times these beside the usual ones; without a name all such numbers.
 - Chosen: for people, who wait, or by how an algorithm is made.
 - Bound: it keeps the time or memory of compiling from growing faster than a Program; results are as fast without it.
 

@@ -18,8 +18,8 @@ SECOND_CACHE = 1 << 19
 """bytes of a core's second-level cache, and what one may add to it unseen. Measured: as the system tells."""
 
 BYTES_PER_NS = 25.0
-"""bytes that a kernel moves in a ns on one thread: one number between those of the caches, 100, and of memory, 3 to 9.
-Decides how many threads a kernel is worth. Measured."""
+"""bytes that a kernel moves in a ns on one thread: one number between those of the second cache, 100, and of memory, 3
+to 15, their geometric mean. Decides how many threads a kernel is worth. Measured."""
 
 # ---- arithmetic
 

@@ -93,6 +93,30 @@ OWN_DIRECT_COLUMNS = 256
 """columns of such a product, at most, that is faster than packed, however much there is to do. Compared, on Emerald
 Rapids: 0.86 to 0.97 of the time, with 512 columns 0.96 to 1.13."""
 
+THIN_TERMS = 32
+"""terms of a product, at most, that functad's own does in tiles of 6 rows, with AVX2 and no longer vectors. Compared,
+on Zen 3: 0.2 to 0.97 of OpenBLAS's time from 64 x 64 to 6,000 x 6,000, with 64 terms 0.9 to 1.0."""
+
+THIN_TURNED_TERMS = 16
+"""the same where the left operand is transposed. Compared: 0.2 to 0.97, with 32 terms up to 1.1."""
+
+THIN_ROWS = 64
+"""rows of such a product, at least: for so many its right operand is packed. Compared: with 32 rows up to 1.1."""
+
+THIN_RESULT_BYTES = facts.SECOND_CACHE // 2
+"""bytes of its result, at least. Derived: a smaller one stays in the cache, saves some microseconds, and is not worth
+the 50 ms that compiling the product takes once."""
+
+THIN_TILE_BYTES = facts.VECTOR_BYTES
+"""bytes of a row of such a tile: two vectors of AVX2, so that a tile takes 12 of 16 registers. Derived."""
+
+THIN_PACKED_BYTES = facts.FIRST_CACHE
+"""bytes of the right operand that are packed for it at a time, on the stack. Derived."""
+
+THIN_STREAMED_BYTES = 24 * facts.SECOND_CACHE
+"""bytes of what a thread writes of such a product in one go, from which that passes by the caches. Derived: more than a
+third cache of 32 MiB holds of all threads'. On Zen 3 0.85 to 1.0 of the time from 36 MB on, 0.9 to 2 at 16 MB."""
+
 TILE_ROWS = 12
 """rows of a tile of the result that stays in registers: with TILE_BYTES 24 of the 32 that AVX-512 has. Chosen."""
 

@@ -20,8 +20,8 @@ from typing import Any
 
 from functad import dtypes, lax
 from functad import numpy as jnp
+from functad.api import custom_jvp
 from functad.array import Array
-from functad.custom_derivatives import custom_jvp
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
 

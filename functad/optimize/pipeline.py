@@ -15,7 +15,7 @@ from functad.editing.inlining import inline_calls
 from functad.editing.rewriting import rewrite
 from functad.ir import Program
 from functad.observing import watching
-from functad.optimize.loops.devices import optimizing_for
+from functad.optimize.loops.devices import CountLaunches, counting_launches, optimizing_for
 from functad.optimize.loops.joining import fuse_scans, merge_whiles
 from functad.optimize.loops.passes import has_loops, optimize_loops
 from functad.optimize.rules import PRODUCT_RULES, ROW_RULES, SCALAR_RULES, SINK_RULES, SUM_RULES
@@ -57,9 +57,12 @@ def simplify(program: Program) -> Program:
     return program
 
 
-def simplify_for(program: Program, on_device: bool) -> Program:
-    """All passes, for a GPU or a CPU, whatever the Program is for whose passes ask for this one."""
-    with optimizing_for(False if on_device else None):
+def simplify_for(program: Program, on_device: bool, count: CountLaunches | None = None) -> Program:
+    """All passes, for a GPU or a CPU, whatever the Program is for whose passes ask for this one.
+
+    count: tells how many launches a GPU takes for a Program.
+    """
+    with optimizing_for(False if on_device else None), counting_launches(count):
         return simplify(program)
 
 

@@ -61,8 +61,8 @@ class LargeBlock(np.ndarray):
 
     def __del__(self) -> None:
         memory = self.base
-        if type(memory) is not AlignedMemory:
-            return  # a part of a block
+        if type(memory) is not AlignedMemory or sys.is_finalizing():
+            return  # a part of a block, or nobody comes after it
         _kept[id(memory)] = memory
         excess = _taken_beyond(_kept, machine_model.KEPT_FREED_BYTES)
         _lent.update((id(memory), memory) for memory in excess if _lend(memory))

@@ -17,6 +17,7 @@ from functad.ir import Absent, Diagonal, JointlyLinear, OwnDerivative, Undefined
 from functad.primitives.common import add_cotangents, unbroadcast
 from functad.tracing import Op, Origin, Trace, Tracer, run_bare, runs_bare
 from functad.transforms.forward import push_through, trace_with_values, untrace
+from functad.transforms.pullbacks import pullback_of
 from functad.transforms.reverse import LinearMap, linear_map_of
 from functad.user_source import state as lines
 from functad.user_source import transforming
@@ -52,14 +53,14 @@ class BackwardPass:
         with transforming():
             while ops:
                 if bare:
-                    run_bare(self._apply_transposed_rules)
+                    run_bare(self._apply_transposed_rules, bare)
                 else:
-                    self._apply_transposed_rules()
+                    self._apply_transposed_rules(bare)
                 if ops:
                     self._linearize_and_transpose(ops.pop())
         return [self._take(i) for i in self.inputs]
 
-    def _apply_transposed_rules(self) -> None:
+    def _apply_transposed_rules(self, bare: bool) -> None:
         """Go back as long as the records of operations say what the transposed derivative is."""
         ops, trace, cotangents = self.ops, self.trace, self.cotangents
         while ops:
@@ -85,7 +86,7 @@ class BackwardPass:
             for i, share in rule.pullbacks:  # type: ignore[union-attr]
                 x = op.args[i]
                 if type(x) is Tracer and x.owner is trace:
-                    found = share(arriving, op.results, *op.values, **op.params)
+                    found = pullback_of(op, share, bare)(arriving, op.results, *op.values)
                     if type(found) is Zero or found.shape != x.aval.shape or id(x) in cotangents:
                         self._accumulate(x, unbroadcast(found, x))
                     else:  # what the line above does with the first cotangent that has the operand's shape

@@ -14,6 +14,7 @@ from compiler_tools import needs_numba
 
 import functad
 import functad.numpy as jnp
+from functad.api import arguments
 from functad.config import config
 from functad.errors import DonatedArrayError, TooLargeError
 
@@ -71,6 +72,19 @@ def test_every_use_afterwards_raises(use):
     jit(lambda x: x * 2, donate_argnums=0)(x)
     with pytest.raises(DonatedArrayError, match="argument `x` of <lambda> was donated"):
         use(x)
+
+
+def test_the_names_of_many_leaves_are_worked_out_once(monkeypatch):
+    def counted(fun, count):
+        asked.append(count)
+        return positional_names(fun, count)
+
+    asked: list[int] = []
+    leaves = [fresh(3) for _ in range(20)]
+    positional_names = arguments.positional_names
+    monkeypatch.setattr(arguments, "positional_names", counted)
+    jit(lambda p: [x * 2 for x in p], donate_argnums=0)(leaves)
+    assert 1 <= len(asked) < 4
 
 
 def test_a_donated_array_prints_as_what_it_is():

@@ -12,6 +12,7 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "POINTS_WORTH_PARTS": (1, 16),
     "POINTS_WORTH_LANES": (1, 16),
     "LONGEST_SUM": (2, 5),
+    "RUNNING_BLOCK": (8, 1000),
     "UPDATES_WORTH_WIDTH": (0, 1),
     "NARROW_SUMS": (2,),
     "SUMS_AT_ONCE": (4,),

@@ -25,7 +25,7 @@ rng = np.random.default_rng(0)
 
 def kinds(fun: Any, *types: Any, **options: Any) -> list[str]:
     program = simplify(functad.make_jaxpr(fun)(*types))
-    return [u.kind for u in Fusion(program, variable_names(program).__getitem__, **options).units]
+    return [u.kind for u in Fusion(program, variable_names(program).__getitem__, **options).groups]
 
 
 def both(x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Fusion: what becomes one nest, what stays apart, and what limits the size of units and the depth of recursion."""
+"""Fusion: what becomes one nest, what stays apart, and what limits the size of groups and the depth of recursion."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ def fusion_of(fun: Callable[..., Any], *types: Any) -> Fusion:
 
 
 def primitives(fusion: Fusion) -> list[list[str]]:
-    """The primitives of each unit's own equations."""
-    return [[fusion.program.eqns[i].primitive.name for i in u.members] for u in fusion.units]
+    """The primitives of each group's own equations."""
+    return [[fusion.program.eqns[i].primitive.name for i in g.members] for g in fusion.groups]
 
 
 def kinds(fusion: Fusion) -> list[str]:
-    return [u.kind for u in fusion.units]
+    return [g.kind for g in fusion.groups]
 
 
-# --- what is computed anew -----------------------------------------------------------------------------------
+# --- what is rematerialised -----------------------------------------------------------------------------------
 
 LARGE = functad.ShapeDtypeStruct((512, 1024), "float32")
 
@@ -84,7 +84,7 @@ def test_what_is_quickly_computed_from_no_more_is_not_stored(fun: Any, types: li
 
 
 @pytest.mark.parametrize("fun, count", [(sums_of_squares, 1), (two_after_a_test, 2)])
-def test_what_is_computed_anew_is_equal_to_the_bit(fun: Any, count: int) -> None:
+def test_what_is_rematerialised_is_equal_to_the_bit(fun: Any, count: int) -> None:
     args = np.random.default_rng(0).normal(size=(count, 512, 1024)).astype(np.float32)
     for compiled, plain in zip(functad.jit(fun)(*args), fun(*map(jnp.asarray, args)), strict=True):
         np.testing.assert_allclose(compiled, plain, rtol=0 if count == 2 else 1e-5)
@@ -120,7 +120,7 @@ def test_what_is_split_is_stored_if_two_loops_read_a_part() -> None:
 def test_padding_is_one_nest_with_what_it_pads_and_what_follows() -> None:
     fusion = fusion_of(lambda x: jnp.tanh(jnp.pad(x * 2.0, 1)) + 1.0, ROWS)
     assert kinds(fusion) == ["nest"]
-    borders_and_interior = fusion.builders(fusion.units[0], no_buffer)
+    borders_and_interior = fusion.builders(fusion.groups[0], no_buffer)
     assert [b.nest.outer_points for b in borders_and_interior] == [18, 8, 128, 8, 18]
     assert [b.loaded != [] for b in borders_and_interior] == [False, False, True, False, False]
 
@@ -138,7 +138,7 @@ def test_no_buffer_holds_what_comes_from_few_numbers(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(machine_model, "SMALLEST_RECOMPUTED", 64 * 64 * 4)
     fusion = fusion_of(pairs, few, few)
     assert [len(v.aval.shape) for v in fusion.stored] == [1] * len(fusion.stored)
-    assert [sorted(u.axes) for u in fusion.units if u.axes] == [[1], [0]]  # both sums along an axis in one nest
+    assert [sorted(g.axes) for g in fusion.groups if g.axes] == [[1], [0]]  # both sums along an axis in one nest
     few = functad.ShapeDtypeStruct((8,), "float32")
     assert max(len(v.aval.shape) for v in fusion_of(pairs, few, few).stored) == 2
 
@@ -163,13 +163,13 @@ def test_what_a_product_or_the_caller_needs_has_a_buffer(monkeypatch: pytest.Mon
 
 def test_what_is_reduced_is_not_cut() -> None:
     fusion = fusion_of(lambda x: jnp.sum(jnp.pad(x, 1) * 2.0), ROWS)
-    assert kinds(fusion) == ["nest"] and len(fusion.builders(fusion.units[0], no_buffer)) == 1
+    assert kinds(fusion) == ["nest"] and len(fusion.builders(fusion.groups[0], no_buffer)) == 1
 
 
 def test_a_nest_that_would_fall_into_too_many_pieces_stays_whole() -> None:
     config = [(1, 1, 8)] * 2  # nine phases along each axis
     fusion = fusion_of(lambda x: lax.pad(x, jnp.float32(0), config), ROWS)
-    assert len(fusion.builders(fusion.units[0], no_buffer)) == 1
+    assert len(fusion.builders(fusion.groups[0], no_buffer)) == 1
 
 
 def test_several_results_from_the_same_points_are_one_nest() -> None:
@@ -179,7 +179,7 @@ def test_several_results_from_the_same_points_are_one_nest() -> None:
 
 def test_reductions_of_the_same_rows_are_one_nest() -> None:
     fusion = fusion_of(lambda x: (x.sum(1), (x * x).sum(1), jnp.max(x, 1)), ROWS)
-    assert kinds(fusion) == ["nest"] and fusion.units[0].axes == (1,)
+    assert kinds(fusion) == ["nest"] and fusion.groups[0].axes == (1,)
 
 
 def test_what_follows_from_a_reduced_value_joins_its_nest() -> None:
@@ -196,7 +196,7 @@ def test_a_softmax_needs_a_nest_for_each_pass_over_its_rows() -> None:
 
 
 def test_sums_over_leading_and_trailing_axes_stay_apart() -> None:
-    assert len(fusion_of(lambda x: (x.sum(0), x.sum(1)), ROWS).units) == 2
+    assert len(fusion_of(lambda x: (x.sum(0), x.sum(1)), ROWS).groups) == 2
 
 
 def test_transposes_reshapes_slices_and_constants_have_no_kernel() -> None:
@@ -221,9 +221,9 @@ def test_nests_are_not_joined_across_what_runs_between_them() -> None:
 
     fusion = fusion_of(fun, ROWS, SQUARE)
     done: set[Var] = set()
-    for unit in fusion.units:
-        own = {v for i in unit.members for v in fusion.program.eqns[i].outvars}
-        needed = {v for v in unit.reads if fusion.unit_of.get(v) not in (None, unit)}
+    for group in fusion.groups:
+        own = {v for i in group.members for v in fusion.program.eqns[i].outvars}
+        needed = {v for v in group.reads if fusion.group_of.get(v) not in (None, group)}
         assert needed <= done
         done |= own
 
@@ -231,7 +231,7 @@ def test_nests_are_not_joined_across_what_runs_between_them() -> None:
 # --- limits --------------------------------------------------------------------------------------------------
 
 
-def test_units_do_not_grow_without_bound() -> None:
+def test_groups_do_not_grow_without_bound() -> None:
     def fun(x: Any, y: Any) -> list[Any]:
         outs = [x]
         for _ in range(300):
@@ -239,11 +239,11 @@ def test_units_do_not_grow_without_bound() -> None:
         return outs
 
     fusion = fusion_of(fun, VECTOR, VECTOR)
-    assert sum(len(u.members) for u in fusion.units) + len(fusion.inlining.inline) == 600
-    for unit in fusion.units:
-        assert unit.weight <= machine_model.LARGEST_NEST
-        assert len(unit.reads) + unit.results <= machine_model.MOST_BUFFERS
-    assert len(fusion.units) <= 2 * sum(u.weight for u in fusion.units) // machine_model.LARGEST_NEST + 1
+    assert sum(len(g.members) for g in fusion.groups) + len(fusion.inlining.inline) == 600
+    for group in fusion.groups:
+        assert group.weight <= machine_model.LARGEST_NEST
+        assert len(group.reads) + group.results <= machine_model.MOST_BUFFERS
+    assert len(fusion.groups) <= 2 * sum(g.weight for g in fusion.groups) // machine_model.LARGEST_NEST + 1
 
 
 @pytest.mark.parametrize("count", [100, 700])
@@ -288,11 +288,11 @@ def random_program(seed: int) -> Program:
     return remove_barriers(simplify(traced(f, f.args)))[0]
 
 
-def test_every_equation_is_in_one_unit_or_computed_where_it_is_used() -> None:
+def test_every_equation_is_in_one_group_or_computed_where_it_is_used() -> None:
     for seed in range(100):
         program = random_program(seed)
         fusion = Fusion(program, variable_names(program).__getitem__)
-        members = [i for u in fusion.units for i in u.members]
+        members = [i for g in fusion.groups for i in g.members]
         assert len(members) == len(set(members)), f"seed {seed}"
         for i, eqn in enumerate(program.eqns):
             inline = eqn.outvars[0] in fusion.inlining.inline
@@ -300,18 +300,18 @@ def test_every_equation_is_in_one_unit_or_computed_where_it_is_used() -> None:
             assert (i in members) != (inline or empty), f"seed {seed}: {eqn.primitive.name}"
 
 
-def test_units_run_after_those_that_they_read() -> None:
+def test_groups_run_after_those_that_they_read() -> None:
     for seed in range(100):
         program = random_program(seed)
         fusion = Fusion(program, variable_names(program).__getitem__)
-        at = {u.number: position for position, u in enumerate(fusion.units)}
-        for unit in fusion.units:
-            for var in unit.reads:
-                owner = fusion.unit_of.get(var)
-                assert owner is None or owner is unit or at[owner.number] < at[unit.number], f"seed {seed}"
+        at = {g.number: position for position, g in enumerate(fusion.groups)}
+        for group in fusion.groups:
+            for var in group.reads:
+                owner = fusion.group_of.get(var)
+                assert owner is None or owner is group or at[owner.number] < at[group.number], f"seed {seed}"
 
 
-def test_a_fusion_prints_its_units_with_their_equations() -> None:
+def test_a_fusion_prints_its_groups_with_their_equations() -> None:
     text = str(fusion_of(lambda x, w: lax.rev(jnp.sin(x) @ w, (0,)).sum(1), ROWS, SQUARE))
     assert text.splitlines() == [
         "0: nest over [8, 16]",
@@ -335,7 +335,7 @@ def test_a_step_of_the_heat_equation_is_one_nest() -> None:
 
     fusion = fusion_of(step, SQUARE)
     assert kinds(fusion) == ["nest"]
-    assert len(fusion.builders(fusion.units[0], no_buffer)) == 5
+    assert len(fusion.builders(fusion.groups[0], no_buffer)) == 5
 
 
 @pytest.mark.parametrize("update", ["add", "multiply", "max", "set"])
@@ -376,15 +376,15 @@ def test_what_is_overwritten_in_every_piece_needs_no_buffer() -> None:
 
 def test_what_follows_a_roll_reads_the_array_itself() -> None:
     line = functad.ShapeDtypeStruct((100,), "float32")
-    fusion = fusion_of(lambda u: u + 0.1 * (jnp.roll(u, 1) - 2.0 * u + jnp.roll(jnp.sin(u), -1)), line)
+    fusion = fusion_of(lambda g: g + 0.1 * (jnp.roll(g, 1) - 2.0 * g + jnp.roll(jnp.sin(g), -1)), line)
     assert primitives(fusion)[-1][-1] == "add" and all(kind == "nest" for kind in kinds(fusion))
-    assert [b.nest.outer_points for b in fusion.builders(fusion.units[-1], no_buffer)] == [1, 98, 1]
+    assert [b.nest.outer_points for b in fusion.builders(fusion.groups[-1], no_buffer)] == [1, 98, 1]
 
 
 def test_what_is_joined_is_computed_in_its_piece() -> None:
     fusion = fusion_of(lambda x: jnp.concatenate([jnp.sin(x), x * 2.0, x[:4]]) + 1.0, SQUARE)
     assert kinds(fusion) == ["nest"]
-    statements = [len(b.nest.statements) for b in fusion.builders(fusion.units[0], no_buffer)]
+    statements = [len(b.nest.statements) for b in fusion.builders(fusion.groups[0], no_buffer)]
     assert statements == [3, 3, 2]
 
 
@@ -425,8 +425,8 @@ def test_other_arrays_are_joined_in_memory(function: Any) -> None:
 def test_a_long_row_that_begins_amid_a_vector_is_cut_where_the_next_one_begins() -> None:
     def boxes(shape: tuple[int, ...]) -> list[list[int]]:
         x = functad.ShapeDtypeStruct(shape, "float32")
-        fusion = fusion_of(lambda u: u + jnp.roll(u, 1, -1), x)
-        return [[loop.extent for loop in b.nest.loops] for b in fusion.builders(fusion.units[-1], no_buffer)]
+        fusion = fusion_of(lambda g: g + jnp.roll(g, 1, -1), x)
+        return [[loop.extent for loop in b.nest.loops] for b in fusion.builders(fusion.groups[-1], no_buffer)]
 
     assert boxes((5000,)) == [[], [15], [4984]]
     assert boxes((1, 5000)) == [[], [15], [4984]]

@@ -150,7 +150,7 @@ def test_integer_products_run_along_rows_of_the_right_operand() -> None:
 def test_integer_products_of_many_columns_go_block_by_block(
     terms: int, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine_model, "COLUMNS_TOGETHER", 16)
+    monkeypatch.setattr(machine_model, "COLUMNS_OF_INTEGERS", 16)
     a, b = array(2, 5, terms, dtype=dtype), array(2, terms, 40, dtype=dtype, seed=1)
     np.testing.assert_array_equal(functad.jit(jnp.matmul)(a, b), a @ b, strict=True)
     if terms > 1:

@@ -111,6 +111,15 @@ def test_rows_of_several_blocks(name: str, dtype: str) -> None:
             np.testing.assert_array_equal(found, np.asarray(plain), strict=True)
 
 
+@pytest.mark.parametrize("block", [64, 1024])
+def test_blocks_of_another_size(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_model, "RUNNING_BLOCK", block)
+    x = array(3, 2500, dtype="int32")
+    f = functad.jit(lambda x: jnp.cumsum(x * 2 + x[0, 0], 1) * x)
+    assert f"minimum({block}, 2500" in str(f.lower(x).kernels)
+    np.testing.assert_array_equal(f(x), np.cumsum(x * 2 + x[0, 0], 1, dtype=np.int32) * x)
+
+
 def test_the_text_of_blocks() -> None:
     x = array(4, 600, dtype="int32")
     text = str(functad.jit(lambda x: lax.cummax(x, 1)).lower(x).kernels)

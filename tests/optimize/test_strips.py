@@ -54,11 +54,13 @@ def changes(rows: Any, w: Any, v: Any) -> Any:
     return lax.scan(step, (jnp.zeros((5, 5)), rows[0]), rows)[0]
 
 
-def optimized(fun: Callable[..., Any], most: float, on_device: bool = True) -> Program:
+def optimized(
+    fun: Callable[..., Any], most: float, on_device: bool = True, count: Callable[[Program], int] | None = None
+) -> Program:
     program = functad.make_jaxpr(fun)(ROWS, W, V)
     numbers = {"CUDA_KEPT_PRODUCT": 0.0, "UNROLLED_STEPS": 0, "LARGEST_HOISTED_PRODUCT": 0.0, "CUDA_STRIP_BYTES": most}
     with changed(numbers):
-        made = simplify_for(program, on_device)
+        made = simplify_for(program, on_device, count)
     for expected, got in zip(interpreter.compile_program(program)((ROWS, W, V)), run(made), strict=True):
         np.testing.assert_allclose(got, expected, rtol=2e-5, atol=2e-5)
     return made
@@ -91,6 +93,21 @@ def test_strips_take_no_more_memory_than_there_is(fun: Callable[..., Any], each:
 def test_without_memory_for_two_steps_all_is_added_up_step_by_step(fun: Callable[..., Any]) -> None:
     *_, loop = scans(optimized(fun, 100))
     assert loop.params["length"] == 6 and loop.params["num_carry"] > 0
+
+
+def carrying_steps(program: Program) -> int:
+    """Steps of loops with carries, those in loops, too."""
+    inner = [(e.params["length"], e.params["num_carry"] > 0, e.params["jaxpr"]) for e in scans(program)]
+    return sum(length * (carries + carrying_steps(body)) for length, carries, body in inner)
+
+
+@pytest.mark.parametrize("fun", [gradient, over_parts])
+@pytest.mark.parametrize("most", [8 * 9 * 4 * 10, 1 << 20])
+def test_loops_are_cut_where_that_takes_fewer_launches(fun: Callable[..., Any], most: float) -> None:
+    whole, cut = optimized(fun, 100), optimized(fun, most)
+    assert carrying_steps(cut) < carrying_steps(whole)
+    assert str(optimized(fun, most, count=carrying_steps)) == str(cut)
+    assert str(optimized(fun, most, count=lambda program: -carrying_steps(program))) == str(whole)
 
 
 @pytest.mark.parametrize("fun", [read_elsewhere, changes])

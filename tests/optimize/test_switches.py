@@ -152,8 +152,8 @@ EXAMPLES: dict[str, Example] = {
     "nests: short rows written out": Example(lambda p, x: p * x[:3] + x[3], (POINTS, X)),
     "nests: rows instead of columns": Example(lambda a, b: a @ b, (np.int32(ROWS * 9), np.int32(WEIGHTS * 9))),
     "fusion: rows and columns in one nest": Example(lambda x: (x.sum(0), x.sum(1)), (np.tile(ROWS, (30, 1)),)),
-    "fusion: values computed anew": Example(lambda x: (y := x * 2 + 1) / jnp.sum(y), (np.tile(LONG, 2),)),
-    "fusion: values of few numbers computed anew": Example(
+    "fusion: rematerialisation": Example(lambda x: (y := x * 2 + 1) / jnp.sum(y), (np.tile(LONG, 2),)),
+    "fusion: rematerialisation of values of few numbers": Example(
         lambda x: (x[:, None] - x[None]) ** 2 @ x, (LONG[::24],)  # 265 MiB for all pairs
     ),
     "fusion: sums within products": Example(lambda w, x: w - x.T @ x, (WEIGHTS, ROWS), donate=0),

@@ -5,6 +5,8 @@ Knows no primitive by name but those that the negative controls break.
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from primitive_checks import (
@@ -20,6 +22,8 @@ from primitive_checks import (
 
 import functad.primitives  # noqa: F401  (fills the registry)
 from functad.ir import Absent, Aval, Diagonal, Example, JointlyLinear, Primitive, ZeroDerivative, registry
+from functad.lowering_rules import Loops
+from functad.primitives import loops
 from functad.primitives.common import broadcast_in_dim, normal, reduce_sum, reduce_sum_p, transpose
 from functad.primitives.elementwise import cos, cos_p, mul, mul_p, neg, sin_p
 from functad.primitives.structure import rev
@@ -32,6 +36,11 @@ TABLE = [pytest.param(name, case, id=f"{case}-{name}") for case in cases() for n
 @pytest.mark.parametrize("name, case", TABLE)
 def test_rules(name: str, case: Case) -> None:
     CHECKS[name](case)
+
+
+def test_kernels_that_are_text_are_listed_with_their_reasons() -> None:
+    listed = set(re.findall(r"`(\w+)`", (loops.__doc__ or "").partition("\n- ")[2]))
+    assert listed == {name for name, p in registry.items() if isinstance(p.lower, Loops)}
 
 
 @pytest.mark.parametrize("name", sorted(registry))

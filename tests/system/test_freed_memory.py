@@ -147,6 +147,19 @@ def test_what_is_lent_is_a_part_of_what_the_process_may_have(monkeypatch: pytest
         assert of_process() == expected
 
 
+def test_what_lives_until_the_interpreter_ends_is_left_alone() -> None:
+    code = (
+        "from functad import machine_model\n"
+        "machine_model.KEPT_FREED_BYTES = 1000\n"
+        "from functad.system.freed_memory import large_empty\n"
+        "x = large_empty((9 << 20,), 'float32')\n"
+        "import builtins\n"
+        "builtins.kept = x\n"  # is freed when the other names are gone
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and done.stderr == ""
+
+
 @pytest.mark.parametrize("dtype", ["float32", BFLOAT16])
 def test_large_results_are_donated_in_place_and_are_nobody_elses(dtype: str) -> None:
     twice = functad.jit(lambda x: 2 * x)

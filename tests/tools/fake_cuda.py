@@ -103,8 +103,8 @@ class FakeCuda:
     def _cuDevicePrimaryCtxRetain(self, out: Any, device: int) -> None:
         out._obj.value = self._new("context", device)
 
-    def _cuCtxGetCurrent(self, out: Any) -> None:
-        out._obj.value = self.context
+    def _cuCtxGetCurrent(self, place: int) -> None:
+        ctypes.c_void_p.from_address(place).value = self.context
 
     def _cuCtxSetCurrent(self, context: int | None) -> None:
         if context is not None:

@@ -38,7 +38,7 @@ from functad.backends.cuda.runtime.running import (
 )
 from functad.backends.cuda.scalars.registry import SIMULATED
 from functad.backends.walking import Address
-from functad.errors import ArgumentError
+from functad.errors import ArgumentError, TooLargeError
 from functad.ir import Aval, Program
 from functad.lowering.blocks import Instruction, leaves
 from functad.lowering.memory.buffers import Buffer
@@ -186,8 +186,19 @@ class PlacedExecutable:
 
         A donated argument's memory is the result's that takes its place.
         """
-        memories = self._memories(args)
-        made = iter(self.start([memory.block for memory in memories]))
+        return self.launch(*self.gather(args))
+
+    def gather(self, args: Sequence[CallValue]) -> tuple[list[DeviceMemory], list[PoolBlock]]:
+        """The memories of the arguments, on the device, and those of results and temporaries. Nothing is started.
+
+        Raises:
+            TooLargeError: there is no memory left.
+        """
+        return self._memories(args), self._device.pool.take_all(self._requests)
+
+    def launch(self, memories: Sequence[DeviceMemory], fresh: Sequence[PoolBlock]) -> list[DeviceMemory]:
+        """The results of what was gathered."""
+        made = iter(self._started([memory.block for memory in memories], fresh))
         results = []
         for number in self._given:
             if number is None:
@@ -215,19 +226,33 @@ class PlacedExecutable:
         known = [getattr(constant, wanted) for constant in constants]
         return bind_on_device(lambda others: start([*known, *others]), wanted, self._device, types)
 
-    def start(self, blocks: Sequence[PoolBlock]) -> list[DeviceMemory]:
-        """Start it on arguments that lie on the device. Returns the results that are none of these."""
-        blocks = [*blocks, *self._device.pool.take_all(self._requests)]
+    def start(self, blocks: Sequence[PoolBlock]) -> list[DeviceMemory] | None:
+        """Start it on arguments that lie on the device. Returns the results that are none of these.
+
+        None where there is no memory for them: then nothing was started.
+        """
+        try:
+            fresh = self._device.pool.take_all(self._requests)
+        except TooLargeError:
+            return None
+        return self._started(blocks, fresh)
+
+    def _started(self, blocks: Sequence[PoolBlock], fresh: Sequence[PoolBlock]) -> list[DeviceMemory]:
+        blocks = [*blocks, *fresh]
         if self._stretch is None:
             return self._run_in_parts([*blocks, *self._constants])
         self._stretch.start(self._addresses(blocks))
         return self._results(blocks, 0)
 
-    def start_at(self, addresses: list[int]) -> list[DeviceMemory]:
+    def start_at(self, addresses: list[int]) -> list[DeviceMemory] | None:
         """As `start`, where all that is new is the results that it returns. The list is the call's own."""
-        blocks = self._device.pool.take_all(self._requests)
+        try:
+            blocks = self._device.pool.take_all(self._requests)
+        except TooLargeError:
+            return None
         first = len(addresses)
-        addresses += [block.address for block in blocks]
+        for block in blocks:
+            addresses.append(block.address)
         addresses += self._kept
         self._stretch.start(self._bases(addresses))  # type: ignore[union-attr]
         return self._results(blocks, first)

@@ -11,6 +11,7 @@ from functad import machine_model
 from functad.backends.cpu.report import ShownKernels
 from functad.backends.cuda.generate import generate
 from functad.backends.cuda.kernels.mapping import is_atomic
+from functad.backends.cuda.runtime.running import launches_of
 from functad.backends.cuda.scalars.registry import SIMULATED
 from functad.config import config
 from functad.editing.dead_code import eliminate_dead_code
@@ -28,6 +29,11 @@ THREADS = 4 if SIMULATED else machine_model.CUDA_THREADS
 def lower_program(program: Program, donated: Sequence[bool] = ()) -> CudaLowering:
     """Everything up to machine code."""
     return CudaLowering(program, donated)
+
+
+def launches_for(program: Program) -> int:
+    """How many launches an optimised Program takes, each step of a loop counted."""
+    return launches_of(CudaLowering(program).generated.instructions)
 
 
 class CudaLowering(ShownKernels):

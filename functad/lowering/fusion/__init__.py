@@ -1,1 +1,1 @@
-"""Which equations share a kernel: units, in which order, and matrix products with what they take in."""
+"""Which equations share a kernel (fusion groups), in which order, and matrix products with what they take in."""

@@ -1,6 +1,6 @@
 """Inlining: which values are computed where they are used, and which share the memory of another.
 
-Knows the kinds of lowering rules; neither units nor memory.
+Knows the kinds of lowering rules; neither groups nor memory.
 """
 
 from __future__ import annotations
@@ -23,18 +23,20 @@ from functad.primitives.loops.joining import Part, parts_of
 
 
 class Inlining:
-    """What one Program computes where it is used; the rest is for units.
+    """What one Program computes where it is used; the rest is for groups.
 
     inline: those variables, with their equations. spread: of such a variable, the large ones among what it is computed
     from, and itself, that come from few numbers. alias: a variable whose memory is that of another. products: by the
     position of their last equation; absorbed: the equations that they take in. phases: of each equation the number of
-    barriers before it; none if empty. anew: variables that are computed where they are used in any case.
+    barriers before it; none if empty. rematerialised: variables that are computed where they are used in any case.
     """
 
-    def __init__(self, program: Program, phases: Sequence[int] = (), anew: frozenset[Var] = frozenset()) -> None:
+    def __init__(
+        self, program: Program, phases: Sequence[int] = (), rematerialised: frozenset[Var] = frozenset()
+    ) -> None:
         self.program = program
         self.phases = phases
-        self.anew = anew
+        self.rematerialised = rematerialised
         self.producer: dict[Var, int] = {v: i for i, e in enumerate(program.eqns) for v in e.outvars}
         self.uses: dict[Var, list[int]] = {}
         for i, eqn in enumerate(program.eqns):
@@ -92,7 +94,7 @@ class Inlining:
                 self._make_inline(eqn)
             elif isinstance(rule, Scalar):
                 is_light = self.weight_of(eqn) <= machine_model.LARGEST_INLINE
-                if eqn.outvars[0] in self.anew and self._depth_of(eqn) <= machine_model.DEEPEST_INLINE:
+                if eqn.outvars[0] in self.rematerialised and self._depth_of(eqn) <= machine_model.DEEPEST_INLINE:
                     self._make_inline(eqn)
                 elif is_light and (self._is_constant_result(eqn) or self._flows_on(eqn)):
                     self._make_inline(eqn)

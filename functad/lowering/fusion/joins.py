@@ -1,6 +1,6 @@
 """Parts: which results of nests are stored in a joined array from the start, so that nobody copies them there.
 
-Knows units and what they read; no memory.
+Knows groups and what they read; no memory.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import math
 from functad import machine_model
 from functad.ir import Eqn, Var
 from functad.lowering.fusion.fuse import Fusion
+from functad.lowering.fusion.groups import FusionGroup
 from functad.lowering.fusion.inlining import joins, no_buffer, parts_in
-from functad.lowering.fusion.units import Unit
 from functad.lowering.nests.collapse import collapse_loops
 from functad.lowering.nests.cost import work_of
 from functad.lowering.nests.nest import ACROSS, PRE
@@ -38,18 +38,18 @@ def find_places(fusion: Fusion) -> dict[Var, Places]:
 
     Those are what nobody but one joining equation reads from memory, and what is not returned.
     """
-    joining = [u for u in fusion.units if u.kind == "loops" and joins(fusion.program.eqns[u.members[0]])]
+    joining = [g for g in fusion.groups if g.kind == "loops" and joins(fusion.program.eqns[g.members[0]])]
     if not joining:
         return {}
     returned = {root for out in fusion.inlining.outputs for root in (out, *fusion.inlining.roots(out))}
-    readers: dict[Var, list[Unit]] = {}
-    for unit in fusion.units:
-        for var in unit.reads:
-            if fusion.unit_of.get(var) is not unit:
-                readers.setdefault(var, []).append(unit)
+    readers: dict[Var, list[FusionGroup]] = {}
+    for group in fusion.groups:
+        for var in group.reads:
+            if fusion.group_of.get(var) is not group:
+                readers.setdefault(var, []).append(group)
     found: dict[Var, Places] = {}
-    for unit in joining:
-        eqn = fusion.program.eqns[unit.members[0]]
+    for group in joining:
+        eqn = fusion.program.eqns[group.members[0]]
         parts: dict[Var, list[Part]] = {}
         moved: set[Var] = set()  # what is also read in another order
         for atom, part in parts_in(eqn):
@@ -57,8 +57,8 @@ def find_places(fusion: Fusion) -> dict[Var, Places]:
                 root = fusion.inlining.alias_root(atom)
                 parts.setdefault(root, []).append(part)
                 moved.update(r for r in fusion.inlining.roots(root) if r is not root)
-        alone = [v for v in parts if v not in returned | moved and readers.get(v) == [unit]]
-        fitting = [v for v in alone if _fits(fusion, v, parts[v], unit)]
+        alone = [v for v in parts if v not in returned | moved and readers.get(v) == [group]]
+        fitting = [v for v in alone if _fits(fusion, v, parts[v], group)]
         found.update((v, Places(eqn, parts[v])) for v in _without_waiting(fusion, fitting, eqn))
     return found
 
@@ -68,21 +68,21 @@ def _without_waiting(fusion: Fusion, fitting: list[Var], eqn: Eqn) -> list[Var]:
 
     Where parts lie one behind another, a row of the nests is none of the array: then only one nest may write to it.
     """
-    sizes: dict[Unit, int] = {}
+    sizes: dict[FusionGroup, int] = {}
     for var in fitting:
-        owner = fusion.unit_of[var]
+        owner = fusion.group_of[var]
         if owner.outer_points > 1:
             sizes[owner] = sizes.get(owner, 0) + var.aval.size
     has_rows = any(part.width < eqn.outvars[0].aval.size for _, part in parts_in(eqn))
     if has_rows or len(sizes) <= 1:
         return fitting
     largest = max(sizes, key=lambda owner: sizes[owner])
-    return [v for v in fitting if fusion.unit_of[v] not in sizes or fusion.unit_of[v] is largest]
+    return [v for v in fitting if fusion.group_of[v] not in sizes or fusion.group_of[v] is largest]
 
 
-def _fits(fusion: Fusion, var: Var, parts: list[Part], joining: Unit) -> bool:
+def _fits(fusion: Fusion, var: Var, parts: list[Part], joining: FusionGroup) -> bool:
     """Whether the nest that computes a variable can as well store it in these parts."""
-    owner = fusion.unit_of.get(var)
+    owner = fusion.group_of.get(var)
     if owner is None or owner.kind != "nest":
         return False
     if fusion.inlining.phase(owner.members[0]) != fusion.inlining.phase(joining.members[0]):
@@ -104,9 +104,9 @@ def _fits(fusion: Fusion, var: Var, parts: list[Part], joining: Unit) -> bool:
     return not short or not _cuts_vectors(fusion, owner, min(short))
 
 
-def _cuts_vectors(fusion: Fusion, unit: Unit, length: int) -> bool:
+def _cuts_vectors(fusion: Fusion, group: FusionGroup, length: int) -> bool:
     """Whether a nest that calls functions such as `exp`, which are fast in long loops, would have to run by rows."""
-    nests = [builder.nest for builder in fusion.builders(unit, no_buffer)]
+    nests = [builder.nest for builder in fusion.builders(group, no_buffer)]
     for nest in nests:
         collapse_loops(nest)
     return any(work_of(nest).calls > 0 and nest.loops[-1].extent > length for nest in nests if nest.loops)

@@ -1,6 +1,6 @@
 """Buffer assignment: the buffers of variables, and which result takes the memory of an operand not needed again.
 
-Knows lifetimes; neither units nor steps.
+Knows lifetimes; neither groups nor steps.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class BufferAssignment:
         names: of variables.
 
     Attributes:
-        time: the number of the unit whose steps are being written; the scheduler moves it on.
+        time: the number of the group whose steps are being written; the scheduler moves it on.
         outputs: where the results lie, as far as that is known.
     """
 
@@ -113,5 +113,5 @@ class BufferAssignment:
         return self._last.get(storage, self._lifetimes.last_use.get(self._input_of[storage], -1))
 
     def dies_now(self, buffer: Buffer) -> bool:
-        """Whether memory of the arena is read for the last time by the unit that is being written."""
+        """Whether memory of the arena is read for the last time by the group that is being written."""
         return buffer.storage.kind == "arena" and self._last.get(buffer.storage, NEVER) == self.time

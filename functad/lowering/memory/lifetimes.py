@@ -1,6 +1,6 @@
 """Lifetimes: until when each variable is read, and which variables are the results of a Program.
 
-Knows units and what they read; no buffers but those of inputs. Nothing here changes while steps are written.
+Knows groups and what they read; no buffers but those of inputs. Nothing here changes while steps are written.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 
 from functad.ir import Var
 from functad.lowering.fusion.fuse import Fusion
-from functad.lowering.fusion.units import Unit
+from functad.lowering.fusion.groups import FusionGroup
 from functad.lowering.memory.buffers import Buffer, Storage
 
 NEVER = 1 << 60
 
 
 class Lifetimes:
-    """What buffer assignment must know of a Program that is cut into units. A time is the number of a unit.
+    """What buffer assignment must know of a Program that is cut into groups. A time is the number of a group.
 
     Args:
         inputs: the buffers of the Program's inputs.
@@ -25,7 +25,7 @@ class Lifetimes:
         passes: so many leading results may lie wherever their value is.
 
     Attributes:
-        early: the numbers of the results that are copied before the first unit.
+        early: the numbers of the results that are copied before the first group.
         last_use: for each variable in a buffer, when it is read for the last time.
         claims: the results whose buffer can be an output from the start: variable → number of the result.
         own: for the number of a result the input whose memory it alone may take.
@@ -43,7 +43,7 @@ class Lifetimes:
         self.last_use = self._last_uses()
         self.claims = self._claims()
         self.own = self._own_inputs()
-        products = [u.product for u in fusion.units if u.product is not None]
+        products = [g.product for g in fusion.groups if g.product is not None]
         self._next_of = {p.start: p.out for p in products if isinstance(p.start, Var)}  # what adds a product to it
 
     def grows(self, var: Var) -> bool:
@@ -67,12 +67,12 @@ class Lifetimes:
         ]
 
     def _last_uses(self) -> dict[Var, int]:
-        """For each variable in a buffer, the number of the unit after which nobody reads it."""
+        """For each variable in a buffer, the number of the group after which nobody reads it."""
         last: dict[Var, int] = {}
-        for time, unit in enumerate(self._fusion.units):
-            for var in unit.reads:
+        for time, group in enumerate(self._fusion.groups):
+            for var in group.reads:
                 last[var] = time
-            for var in self._direct_operands(unit):
+            for var in self._direct_operands(group):
                 for root in self._memory_roots(var):
                     last[root] = time
         for k, atom in enumerate(self._program.outvars):
@@ -81,10 +81,10 @@ class Lifetimes:
                     last[root] = NEVER
         return last
 
-    def _direct_operands(self, unit: Unit) -> list[Var]:
-        if unit.kind in ("loops", "scatter", "control", "call"):
-            return [a for a in self._program.eqns[unit.members[0]].invars if isinstance(a, Var)]
-        return unit.product.operands() if unit.product is not None else []
+    def _direct_operands(self, group: FusionGroup) -> list[Var]:
+        if group.kind in ("loops", "scatter", "control", "call"):
+            return [a for a in self._program.eqns[group.members[0]].invars if isinstance(a, Var)]
+        return group.product.operands() if group.product is not None else []
 
     def _memory_roots(self, var: Var) -> list[Var]:
         """The variables whose buffers a reader of this one may read: its own, if it gets one, included."""

@@ -1,6 +1,6 @@
 """The values of a Program in memory: what lies somewhere is found there, what lies nowhere is computed into a buffer.
 
-Knows what fusion computes where it is used, and buffers; not how units become steps.
+Knows what fusion computes where it is used, and buffers; not how groups become steps.
 """
 
 from __future__ import annotations

@@ -5,16 +5,36 @@ Knows equations of loops and products; nothing of kernels.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 
 from functad import machine_model
-from functad.ir import Eqn
+from functad.ir import Eqn, Program
 from functad.optimize.products import operations
 from functad.primitives.contraction import dot_general_p
 
 _in_map: ContextVar[bool | None] = ContextVar("in_map", default=None)  # None where a CPU is optimised for
+
+
+CountLaunches = Callable[[Program], int]
+_count: ContextVar[CountLaunches | None] = ContextVar("count", default=None)
+
+
+@contextmanager
+def counting_launches(count: CountLaunches | None) -> Iterator[None]:
+    """Let passes ask how many launches a GPU takes for a Program; with None, all that may take fewer are taken to."""
+    token = _count.set(count)
+    try:
+        yield
+    finally:
+        _count.reset(token)
+
+
+def takes_fewer_launches(one: Callable[[], Program], other: Callable[[], Program]) -> bool:
+    """Whether a GPU takes fewer launches for one Program than for another, which are made where that can be asked."""
+    count = _count.get()
+    return count is None or count(one()) < count(other())
 
 
 @contextmanager

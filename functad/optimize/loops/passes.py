@@ -16,10 +16,10 @@ from functad.editing.substitution import Substitution
 from functad.ir import Atom, Eqn, Literal, Program, memoised
 from functad.lowering_rules import ControlFlow
 from functad.optimize.loops import moves
-from functad.optimize.loops.devices import is_in_map, within
+from functad.optimize.loops.devices import is_in_map, takes_fewer_launches, within
 from functad.optimize.loops.layout import computed_before
 from functad.optimize.loops.parts import Simplify, take_scan_apart
-from functad.optimize.loops.strips import in_strips, sink_all_sums, steps_of_strip
+from functad.optimize.loops.strips import in_strips, of_steps, sink_all_sums, steps_of_strip
 from functad.optimize.loops.unrolling import is_short, unrolled_scan
 
 
@@ -70,14 +70,41 @@ def _optimized_while(eqn: Eqn, view: View, simplify: Simplify) -> Eqn:
 
 
 def _optimize_scan(eqn: Eqn, view: View, simplify: Simplify) -> None:
-    """Emit the loop after all moves that fit it, and what they compute before and after it."""
+    """Emit the loop, or the loop over strips of it that takes fewer launches."""
     strip = steps_of_strip(eqn, partial(_simplified, simplify=simplify))
-    if 0 < strip < eqn.params["length"]:
-        for each in in_strips(eqn, strip):
-            each = view.read_all(each)
-            _optimize_scan(each, view, simplify) if each.primitive is scan_p else view.emit(each)
+    if strip and takes_fewer_launches(*(partial(_alone, eqn, n, simplify) for n in (strip, 0))):
+        _optimize_strips(eqn, view, simplify, strip)
+    else:
+        _optimize_steps(eqn, view, simplify, strip=False)
+
+
+def _alone(eqn: Eqn, strip: int, simplify: Simplify) -> Program:
+    """A scan in strips, or as it is for 0, as a Program of its own."""
+    alone = of_steps(eqn, eqn.params["length"])
+    view = View(alone)
+    _optimize_strips(alone.eqns[0], view, simplify, strip)
+    return view.finish()
+
+
+def _optimize_strips(eqn: Eqn, view: View, simplify: Simplify, strip: int) -> None:
+    """Emit a scan as one over strips of so many steps, unless that is all of them, or 0."""
+    if strip in (0, eqn.params["length"]):
+        _optimize_steps(eqn, view, simplify, bool(strip))
         return
-    with within(eqn, bool(strip)):
+    for each in in_strips(eqn, strip, partial(_alone, strip=strip, simplify=simplify)):
+        each = view.read_all(each)
+        if each.primitive is scan_p:
+            _optimize_steps(each, view, simplify, strip=False)
+        else:
+            view.emit(each)
+
+
+def _optimize_steps(eqn: Eqn, view: View, simplify: Simplify, strip: bool) -> None:
+    """Emit a scan after all moves that fit it, and what they compute before and after it.
+
+    strip: whether all that it adds up is computed behind it.
+    """
+    with within(eqn, strip):
         eqn = eqn.replace(params={**eqn.params, "jaxpr": _simplified(eqn.params["jaxpr"], simplify)})
     if not strip and is_short(eqn):  # its few products are as fast one by one, where the arrays lie
         view.replace(eqn.outvars, view.compute(partial(unrolled_scan, eqn), eqn.invars, eqn))

@@ -7,7 +7,7 @@ without carries may be one kernel of rows (`devices.py`), and sums over rows are
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -75,22 +75,29 @@ def sink_all_sums(scan: Scan) -> None:
         finish_sum(scan, one, stacks)
 
 
-def in_strips(eqn: Eqn, strip: int) -> list[Eqn]:
-    """The equations of a scan over strips of a scan's steps."""
-    return spliced(partial(_over_strips, eqn, strip), eqn.invars, eqn)
-
-
-def _over_strips(eqn: Eqn, strip: int, *operands: Any) -> list[Any]:
-    length, count = eqn.params["length"], eqn.params["num_carry"]
+def of_steps(eqn: Eqn, steps: int) -> Program:
+    """A Program of a scan, of so many steps."""
+    count = eqn.params["num_carry"]
     same = eqn.params["num_consts"] + count
 
     def typed(aval: Aval, is_stack: bool) -> Var:
-        return Var(Aval((strip, *aval.shape[1:]), aval.dtype) if is_stack else aval)
+        return Var(Aval((steps, *aval.shape[1:]), aval.dtype) if is_stack else aval)
 
     given = [typed(a.aval, k >= same) for k, a in enumerate(eqn.invars)]
     results = [typed(v.aval, k >= count) for k, v in enumerate(eqn.outvars)]
-    steps = eqn.replace(invars=given, outvars=results, params={**eqn.params, "length": strip})
-    body = Program(given, (), (), [steps], results, f"strips_{eqn.params['jaxpr'].name}")
+    scan = eqn.replace(invars=given, outvars=results, params={**eqn.params, "length": steps})
+    return Program(given, (), (), [scan], results, f"steps_{eqn.params['jaxpr'].name}")
+
+
+def in_strips(eqn: Eqn, strip: int, optimized: Callable[[Eqn], Program]) -> list[Eqn]:
+    """The equations of a scan over strips of a scan's steps; optimized: what becomes of the scan of a strip."""
+    body = optimized(of_steps(eqn, strip).eqns[0])
+    return spliced(partial(_over_strips, eqn, strip, body), eqn.invars, eqn)
+
+
+def _over_strips(eqn: Eqn, strip: int, body: Program, *operands: Any) -> list[Any]:
+    length, count = eqn.params["length"], eqn.params["num_carry"]
+    same = eqn.params["num_consts"] + count
     stacks = [reshape(x, (length // strip, strip, *x.shape[1:])) for x in operands[same:]]
     params = {**eqn.params, "length": length // strip, "jaxpr": body}
     found = bind(scan_p, *operands[:same], *stacks, **params)

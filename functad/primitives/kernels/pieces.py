@@ -20,8 +20,10 @@ def by_halves(reduce: Callable[..., Any]) -> Callable[..., Any]:
     """The reduction `reduce(x, axes=axes)`, which halves large arrays and reduces what it makes of the halves."""
 
     def reduced(x: np.ndarray, *, axes: Sequence[int]) -> Any:
+        if x.size <= machine_model.PIECE_ELEMENTS:
+            return reduce(x, axes=tuple(axes))
         axis = max(axes, key=lambda a: x.shape[a], default=0)
-        if x.size <= machine_model.PIECE_ELEMENTS or x.shape[axis] < 2:
+        if x.shape[axis] < 2:
             return reduce(x, axes=tuple(axes))
         half, last = x.shape[axis] // 2, x.shape[axis]
         parts = [(slice(None),) * axis + (bounds,) for bounds in (slice(half), slice(half, last))]

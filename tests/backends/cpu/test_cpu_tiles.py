@@ -75,14 +75,45 @@ def test_rows_that_do_not_begin_with_a_cache_line_are_streamed(monkeypatch, befo
     np.testing.assert_array_equal(found, x.T + x.reshape(32, 64))
 
 
-@pytest.mark.skipif("+avx512f" not in target.host()[1], reason="this processor has no such vectors")
-@pytest.mark.parametrize(("dtype", "instruction"), [(np.float32, "vmovnt"), (np.float16, "prefetchw")])
-def test_squares_stay_in_registers(dtype, instruction):
+def assembly_of_transpose(dtype):
     lowering = CpuLowering(functad.make_jaxpr(lambda x: x.T)(np.zeros((1024, 1024), dtype)))
     (lines,) = lowering.machine_code().assembly.values()
-    text = "\n".join(line.text for line in lines)
-    assert text.count(instruction) == 16 and "rsp" not in text
-    assert ("sfence" in text) == (dtype == np.float32)
+    return "\n".join(line.text for line in lines)
+
+
+@pytest.mark.skipif("+avx512f" not in target.host()[1], reason="this processor has no such vectors")
+def test_squares_stay_in_registers():
+    text = assembly_of_transpose(np.float16)
+    assert text.count("prefetchw") == 16 and "rsp" not in text
+
+
+@pytest.mark.skipif("+avx" not in target.host()[1], reason="this processor has no such vectors")
+def test_bands_are_turned_by_optimised_code_and_pass_by_the_caches():
+    text = assembly_of_transpose(np.float32)
+    moves = text.count("vunpck") + text.count("vperm") + text.count("vinsert") + text.count("vshuf")
+    assert moves >= 32 and 1 <= text.count("vmovnt") <= 16 and text.count("sfence") == 1
+    assert text.count("imul") <= 2  # places of rows are computed before the loops
+
+
+@pytest.mark.parametrize(("dtype", "side"), [("float32", 16), ("uint64", 8)])
+def test_bands_of_columns(monkeypatch, dtype, side):
+    monkeypatch.setattr(machine_model, "LEAST_STREAMED", 0)
+    monkeypatch.setattr(machine_model, "FEWEST_OF_SQUARES", 1)
+    x = (RNG.normal(size=(12 * side, 2 * side)) * 9).astype(dtype)
+    both = lambda x, y: (x.T, x.T * 3 - y)  # noqa: E731
+    y = (RNG.normal(size=(2 * side, 12 * side)) * 9).astype(dtype)
+    lowered = check_plain(functad.make_jaxpr(both)(x, y), [x, y], [False, False])
+    text = str(lowered.kernels)
+    assert f"transposed_band_{side}(" in text and f"for j in range({4 * side}):" in text  # 4 of 12 squares
+    for found, wanted in zip(functad.jit(both)(x, y), both(x, y)):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_what_is_only_moved_goes_from_its_band_to_memory():
+    text = str(functad.jit(lambda x: x.T).lower(np.zeros((1024, 2048), np.float32)).kernels)
+    assert "at_a_square = transposed_band_16(input_a, 262144*j_tile + 16*i_tile, 2048, 8)" in text
+    assert "stream_16(at_a_square, out0_b, 16384*i_tile + 128*j_tile, 1024, 8)" in text
+    assert "range(16)" not in text
 
 
 @pytest.mark.parametrize("shape", [(3, 16, 8), (8, 8, 8), (2, 3, 40, 16)])

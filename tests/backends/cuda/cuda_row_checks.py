@@ -66,19 +66,21 @@ def check_attention_in_blocks() -> None:
 
 
 def check_gradients_of_attention_in_blocks() -> None:
-    """Strips of some steps, and of all; masks; heads that share keys, whose steps are launched one by one."""
+    """Strips of some steps, and of all; masks; heads that share keys, in batches, too."""
     alike, wide = (
         [floats(1, n, 2, 4) for n in (32, 10, 10)],
         [floats(1, n, 2, 4, dtype=np.float64) for n in (32, 10, 10)],
     )
-    few = [floats(2, 16, 4, 2), floats(2, 10, 2, 2), floats(2, 10, 2, 2)]  # heads that share keys
+    few = [floats(2, 16, n, 2) for n in (4, 2, 2)]  # heads that share keys
     hidden = floats(1, 2, 32, 10)
     hidden[0, 0, 4], hidden[0, 1, :, 3] = -np.inf, -np.inf
     cases: list[tuple[list[np.ndarray], dict[str, Any], int, int]] = [
         (alike, {}, 5000, 2),
         (alike, {"is_causal": True}, 1 << 20, 0),
         (wide, {"bias": hidden.astype(np.float64)}, 1 << 20, 0),
-        (few, {}, 1 << 20, 2),
+        (few, {}, 1 << 20, 0),
+        ([few[0], few[1][:, :10], few[2][:, :10]], {"is_causal": True}, 1 << 20, 0),
+        ([few[0][:1], few[1][:1, :, :1], few[2][:1, :, :1]], {}, 1 << 20, 0),
         *(([x.astype(as_dtype(name)) for x in alike], {}, 1 << 20, 0) for name in NARROW),
     ]
     with patch.multiple(attention, _LOGITS_BYTES=0, _QUERIES=8, _KEYS=5), changed({"CUDA_KEPT_PRODUCT": 0.0}):

@@ -20,6 +20,7 @@ import cuda_loop_checks
 import cuda_order_checks
 import cuda_row_checks
 import cuda_simulator_checks
+import cuda_thread_checks
 import cuda_window_checks
 from cuda_check_tools import LeftOut, run
 from cuda_loop_checks import ELSEWHERE, check_what_has_no_examples
@@ -98,6 +99,7 @@ CHECKS: dict[str, Callable[[], str | None]] = {
     **cuda_function_checks.CHECKS,
     **cuda_array_checks.CHECKS,
     **cuda_edge_checks.CHECKS,
+    **cuda_thread_checks.CHECKS,
     **cuda_simulator_checks.CHECKS,
     **{f"random programs {k}": (lambda k=k: check_random_programs(k)) for k in range(0, 60, 20)},  # type: ignore[misc]
     **{f"primitive {name}": (lambda name=name: check_what_has_no_examples(name)) for name in ELSEWHERE},  # type: ignore[misc]

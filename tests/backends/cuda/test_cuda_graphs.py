@@ -22,12 +22,13 @@ import functad
 import functad.numpy as jnp
 from functad import lax, nn
 from functad.backends.cuda import executable as cuda_backend
+from functad.backends.cuda.lowering import launches_for
 from functad.backends.cuda.runtime.dependencies import Access, dependencies_of, longest_chain
 from functad.backends.cuda.runtime.running import DeviceRun
 from functad.device_arrays import on_device
 from functad.errors import DeviceError
 from functad.ir import Aval
-from functad.optimize.pipeline import simplify
+from functad.optimize.pipeline import simplify, simplify_for
 from functad.tracing import trace_to_program
 
 
@@ -90,6 +91,18 @@ def test_loops_of_known_length_are_parts_of_the_graph() -> None:
         count = starts[0][0]
         assert starts == [(count, 0), (0, 1), (0, 1), (0, 1)] and count > 100
         assert launches[1] == launches[0] == launches[2] == launches[3]
+
+
+def test_strips_of_loops_take_no_more_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where they are kernels of rows, which takes memory that begins where vectors do, and where they are not."""
+    backward = functad.grad(lambda x: attention(x)[0].sum())
+    for aval in (Aval((1, 4096, 8, 64), F32), Aval((2, 2048, 4, 64), F32)):
+        counts = []
+        for strips in (1 << 29, 0):
+            monkeypatch.setattr("functad.machine_model.CUDA_STRIP_BYTES", strips)
+            program = functad.make_jaxpr(backward)(aval)
+            counts.append(launches_for(simplify_for(program, True, launches_for)))
+        assert counts[0] <= counts[1] and counts[1] > 100
 
 
 def test_pointers_are_behind_a_graph_where_they_are_behind_its_launches() -> None:
@@ -316,7 +329,7 @@ def test_one_launch_is_a_graph_too_and_a_call_enters_few_functions() -> None:
         sys.setprofile(None)
     assert fake.calls == ["cuCtxGetCurrent", "cuGraphLaunch"]
     assert sorted(n for n in entered if n[0] != "<") == sorted(
-        ["start_at", "take_all", "_sort_in", "start", "replay", "enter", "__del__", "_results"]
+        ["start_at", "take_all", "_sort_in", "start", "replay", "__del__", "_results"]
     )
 
 

@@ -448,6 +448,7 @@ C_FUNCTIONS = {
     "call_six": ("v", "w" * 6),
     "call_eight": ("v", "w" * 8),
     "call_ten": ("v", "w" * 10),
+    "call_eleven": ("v", "w" * 11),
     "call_twelve": ("v", "w" * 12),
     "call_gemm": ("v", "w" * 14),
     # order, transA, transB, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc. Libraries with 32-bit integers read the

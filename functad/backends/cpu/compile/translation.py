@@ -86,7 +86,7 @@ class KernelTranslation:
         self.places: dict[str, Value] = {}  # of the variables that are set more than once: where they lie
         self.loops: list[tuple[ir.Block, ir.Block]] = []  # where `continue` and `break` go
         self.has_wide_loop = False
-        self.only_calls = True  # no element of an array is read or written
+        self.only_calls = True  # no element of an array is read or written here
 
     def write(self, function: ir.Function, arguments: Sequence[types.Type]) -> None:
         """Write the body of a function of Numba's kind that is given these arguments and returns nothing."""
@@ -367,7 +367,10 @@ class KernelTranslation:
     def of_Call(self, node: ast.Call) -> Value:
         if not isinstance(node.func, ast.Name) or node.keywords:
             raise NotSimple("another call")
-        return self.call(self.function(node.func.id), [self.value(argument) for argument in node.args])
+        result = self.call(self.function(node.func.id), [self.value(argument) for argument in node.args])
+        if result.value is not None and isinstance(result.value.type, ir.PointerType):
+            self.only_calls = False  # memory of the kernel's own, which the call fills
+        return result
 
     def function(self, name: str) -> Any:
         found = self.names.get(name, getattr(builtins, name, None))

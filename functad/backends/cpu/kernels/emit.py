@@ -161,7 +161,8 @@ class _CpuEmitter:
         """Squares of results go to memory as soon as they are complete; all are there when the kernel ends."""
         streamed = [s for s in self.nest.stores if isinstance(s, StreamedStore)]
         for s in streamed:
-            self._line(base - 2, f"stream_{s.side}({s.room}, {self._place_of(s, {})}, {s.pitch})")
+            place = f"{self._place_of(s, {})}, {s.pitch}, {s.count}"
+            self._line(base - s.depth, f"stream_{s.side}({s.room}, {place})")
         if streamed:
             self._line(0, "store_fence()")
 
@@ -364,7 +365,7 @@ class _CpuEmitter:
         What they read of some columns stays in a cache for all rows of a thread.
         """
         taken = names_in_nest(self.nest) | {name for name, _, _ in self.parameters.values()}
-        reduced, columns, size = self.inner[-1], trailing[-1], machine_model.COLUMNS_TOGETHER
+        reduced, columns, size = self.inner[-1], trailing[-1], machine_model.COLUMNS_OF_INTEGERS
         at: dict[Symbol, Affine] = {}
         depth, count = 0, str(columns.extent)
         for symbol in leading:
@@ -477,6 +478,8 @@ class _CpuEmitter:
                 f"{self.parameters[b.storage][0]}, {(offset - self.first[b.storage]).text()}, {pitch}"
                 for b, offset, pitch in squares
             ]
+            if s.count > 1:
+                return f"{s.name} = transposed_band_{s.side}({places[0]}, {s.count})"
             return f"{s.name} = transposed_{s.side}({', '.join(places)})"
         return f"{s.name} = {self._element(s)}"
 
@@ -491,7 +494,8 @@ class _CpuEmitter:
 
     def _store(self, store: Store, depth: int) -> None:
         if isinstance(store, StreamedStore):
-            self._line(depth, f"{store.room}[{store.place}] = {store.value}")
+            if store.place:
+                self._line(depth, f"{store.room}[{store.place}] = {store.value}")
             return
         element = self._element(store)
         value = (

@@ -19,26 +19,31 @@ from functad.primitives.loops.text import cast
 class Square(Load):
     """`name = ` a copy of the square of `side` rows that begins at `offset`, with rows and columns exchanged.
 
-    pitch: how far its columns lie apart in the buffer. result: where the first element of a square of a large result
-    lies to which it leads, and how far that square's rows lie apart, if that is not streamed.
+    pitch: how far its columns lie apart in the buffer. count: how many squares lie side by side. result: where the
+    first element of a square of a large result lies to which it leads, and how far that square's rows lie apart, if
+    that is not streamed.
     """
 
     side: int
     pitch: int
+    count: int
     result: tuple[Buffer, Affine, int] | None = None
 
 
 @dataclass(eq=False)
 class StreamedStore(Store):
-    """`room[place] = value`; when the square of `side` rows is there, it goes from the room to the buffer at `offset`.
+    """`room[place] = value`; when `count` squares of `side` rows are there, they go to the buffer at `offset`.
 
-    It passes by the caches. pitch: how far its rows lie apart in the buffer.
+    They pass by the caches. pitch: how far their rows lie apart in the buffer. place: none if the room is what a square
+    was copied to. depth: of how many loops they are filled by.
     """
 
     room: str
     place: str
     side: int
     pitch: int
+    count: int
+    depth: int
 
 
 def tiled(nest: Nest) -> Nest:
@@ -61,49 +66,48 @@ def tiled(nest: Nest) -> Nest:
 def _in_squares(nest: Nest, side: int) -> Nest:
     rows, columns = nest.loops[-2:]
     streamed = [s for s in nest.stores if _is_streamed(s, rows, columns, side)]
-    outer, row_tile, column_tile = _tiles(nest, side, together=bool(streamed))
-    within = [loop(s.name, side) for s in (rows, columns)]
-    starts = {rows: row_tile * side, columns: column_tile * side}
+    count = _squares_together(columns.extent // side) if streamed else 1
+    row, column = (loop(f"{s.name}_tile", s.extent // n) for s, n in ((rows, side), (columns, side * count)))
+    within = [loop(rows.name, side), loop(columns.name, side * count)]
+    starts = {rows: row * side, columns: column * (side * count)}
     parts = {s: starts[s] + inner for s, inner in zip((rows, columns), within)}
     taken = {s.name for s in nest.loops}.union(*map(names_of, nest.statements))
-    place = IndexLet(fresh("place", taken), within[0] * side + within[1], PRE)
+    place = IndexLet(fresh("place", taken), within[0] * (side * count) + within[1], PRE)
     large = [s for s in nest.stores if s not in streamed and _is_large(s, columns)]
     results = [(s.buffer, s.offset.substitute(starts), s.offset.coefficient(rows)) for s in large]
-    statements: list[Statement] = [place]
+    movable = [s for s in nest.statements if isinstance(s, Load) and _is_movable(s, rows, columns)]
+    squares = {s.name: fresh(f"{s.name}_square", taken) for s in movable}
+    are_moved = all(s in streamed and s.value in squares for s in nest.stores)
+    inner = [] if are_moved else within
+    statements: list[Statement] = [] if are_moved else [place]
     for s in nest.statements:
-        if not isinstance(s, Load) or not _is_movable(s, rows, columns):
+        if s not in movable:
             statements.append(moved(s, parts))
             continue
-        name, start = fresh(f"{s.name}_square", taken), s.offset.substitute(starts)
-        square = Square(name, s.buffer, start, s.level, side, s.offset.coefficient(columns), *results[:1])
-        element = Let((s.name,), f"{square.name}[{place.name}]", (square.name, place.name), s.level, None)
-        statements += [square, element]
+        name, start, pitch = squares[s.name], s.offset.substitute(starts), s.offset.coefficient(columns)
+        statements.append(Square(name, s.buffer, start, s.level, side, pitch, count, *results[:1]))
+        if not are_moved:
+            statements.append(Let((s.name,), f"{name}[{place.name}]", (name, place.name), s.level, None))
     stores: list[Store] = []
     for store in nest.stores:
         if store not in streamed:
             stores.append(replace(store, offset=store.offset.substitute(parts)))
             continue
-        room, start = fresh(f"{store.value}_square", taken), store.offset.substitute(starts)
-        statements.append(Let((room,), f"room_{cast(store.buffer.dtype)}()", (), PRE, None))
-        pitch = store.offset.coefficient(rows)
-        stores.append(StreamedStore(store.buffer, start, store.value, PRE, room, place.name, side, pitch))
-    loops = [*nest.loops[:-2], *(x.terms[0][0] for x in (*outer, *within) if x.terms)]
+        room, at = squares.get(store.value), ""
+        if room is None:
+            room, at = fresh(f"{store.value}_squares", taken), place.name
+            statements.append(Let((room,), f"room_{cast(store.buffer.dtype)}()", (), PRE, None))
+        start, pitch = store.offset.substitute(starts), store.offset.coefficient(rows)
+        stores.append(StreamedStore(store.buffer, start, store.value, PRE, room, at, side, pitch, count, len(inner)))
+    order = [column, row] if count > 1 else [row, column]  # down bands: what is read of the next lies near
+    loops = [*nest.loops[:-2], *(x.terms[0][0] for x in (*order, *inner) if x.terms)]
     return Nest(loops, [False] * len(loops), statements, [], stores, nest.eqns, nest.constants)
 
 
-def _tiles(nest: Nest, side: int, together: bool) -> tuple[list[Affine], Affine, Affine]:
-    """The loops over squares, and which row and column of squares it is: together some rows of squares, if they can.
-
-    What those read of the other matrix lies side by side.
-    """
-    rows, columns = (s.extent // side for s in nest.loops[-2:])
-    names = [f"{s.name}_tile" for s in nest.loops[-2:]]
-    counts = [n for n in machine_model.SQUARES_TOGETHER if not rows % n and rows >= n * machine_model.FEWEST_OF_SQUARES]
-    row, column = loop(names[0], rows), loop(names[1], columns)
-    if not together or not counts:
-        return [row, column], row, column
-    block, row = loop(f"{nest.loops[-2].name}_block", rows // counts[0]), loop(names[0], counts[0])
-    return [block, column, row], block * counts[0] + row, column
+def _squares_together(columns: int) -> int:
+    """How many squares of a row of so many are streamed together."""
+    fewest = machine_model.FEWEST_OF_SQUARES
+    return next((n for n in machine_model.SQUARES_TOGETHER if not columns % n and columns >= n * fewest), 1)
 
 
 def _is_large(store: Store, columns: Symbol) -> bool:
@@ -114,7 +118,7 @@ def _is_large(store: Store, columns: Symbol) -> bool:
 def _is_streamed(store: Store, rows: Symbol, columns: Symbol, side: int) -> bool:
     """Whether rows of squares are whole cache lines of a large result: they pass by the caches."""
     buffer, offset = store.buffer, store.offset
-    fills_lines = side * buffer.dtype.itemsize == machine_model.CACHE_LINE and side**2 <= running.BLOCK
+    fills_lines = side * buffer.dtype.itemsize == machine_model.CACHE_LINE
     is_plain = type(store) is Store and offset.coefficient(columns) == 1 and buffer.dtype in running.ROOMS
     if not is_plain or not fills_lines or buffer.nbytes < machine_model.LEAST_STREAMED:
         return False

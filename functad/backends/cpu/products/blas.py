@@ -142,6 +142,8 @@ def handle_for(dtype: Any, m: int, n: int, k: int, *, ta: bool, tb: bool, ldb: i
         if best is not None:
             # Of a product where the matrices lie, what fills no tile is the library's.
             return int(best(dtype).ctypes.data), best is _handle_of_direct
+    if has_thin_products(dtype) and _is_thin(m, n, k, ta, dtype.itemsize):
+        return int(_handle_of_thin(dtype).ctypes.data), True
     return handle(dtype), True
 
 
@@ -174,6 +176,13 @@ def _best_own(
     return _handle_of_direct if fills_tiles else None
 
 
+def _is_thin(m: int, n: int, k: int, ta: bool, item: int) -> bool:
+    """Whether functad's own product of few terms is faster than the library, where the processor has it."""
+    most = machine_model.THIN_TURNED_TERMS if ta else machine_model.THIN_TERMS
+    is_large = m >= machine_model.THIN_ROWS and m * n * item >= machine_model.THIN_RESULT_BYTES
+    return 1 <= k <= most and is_large
+
+
 def reads_in_place(dtype: Any) -> bool:
     """Whether small products of the dtype are computed from matrices where they lie, without packing them."""
     return _is_direct(np.dtype(dtype))
@@ -187,6 +196,17 @@ def columns_of_places(dtype: Any) -> int:
 def lanes_of_windows(dtype: Any) -> int:
     """What `Target.window_lanes` answers: 0 where nobody computes products of windows."""
     return 0 if own is None else own.window_lanes(dtype)
+
+
+@cache
+def has_thin_products(dtype: np.dtype[Any]) -> bool:
+    """Whether functad has products of few terms for the processor at hand."""
+    return own is not None and own.is_for_avx2(dtype)
+
+
+@cache
+def _handle_of_thin(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    return own.thin_table(_new_handle(dtype, 0, 0), dtype, _handle_of_library(dtype))
 
 
 @cache

@@ -14,13 +14,18 @@ from functad import machine_model
 from functad.primitives.loops.text import CASTS
 
 DTYPES = [np.dtype(name) for name in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")]
-BLOCK = machine_model.RUNNING_BLOCK
+
+
+def room_size() -> int:
+    """How many elements a kernel's own memory has."""
+    squares = machine_model.SQUARES_TOGETHER[0] * machine_model.SQUARE_SIDES[0] ** 2
+    return max(machine_model.RUNNING_BLOCK, squares)
 
 
 def _room(dtype: np.dtype[Any]) -> Callable[[], Any]:
     def room() -> Any:
-        """Memory of the kernel's own for a block of a row, which holds anything."""
-        return np.zeros(BLOCK, dtype)
+        """Memory of the kernel's own for a block of a row, or squares side by side, which holds anything."""
+        return np.zeros(room_size(), dtype)
 
     room.__name__ = room.__qualname__ = f"room_{CASTS[dtype.name]}"
     return room

@@ -17,7 +17,7 @@ from numba.core.typing.templates import signature
 from functad import machine_model
 from functad.backends.cpu.compile.frontend import pointer_type
 from functad.backends.cpu.scalars.registry_numba import declare_function, implement
-from functad.backends.cpu.scalars.running import BLOCK, ROOMS, RUNNING
+from functad.backends.cpu.scalars.running import ROOMS, RUNNING, room_size
 
 _WORD = ir.IntType(32)
 # If all that has run up lies between these, it would in any order of a vector's elements.
@@ -30,7 +30,7 @@ def _register_room(function: Callable[..., Any], pointer: Any) -> None:
 
     @implement(function)
     def room(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
-        place = cgutils.alloca_once(builder, context.get_data_type(pointer.dtype), size=BLOCK)
+        place = cgutils.alloca_once(builder, context.get_data_type(pointer.dtype), size=room_size())
         place.align = machine_model.VECTOR_BYTES
         return place
 

@@ -24,11 +24,28 @@ def _transposed(side: int) -> Callable[..., Any]:
     return transposed
 
 
+def _band(side: int) -> Callable[..., Any]:
+    def band(elements: Any, first: int, pitch: int, count: int) -> Any:
+        """`count` such squares of rows that follow each other, side by side: element (i, j) lies at `count·side·i + j`.
+
+        count: no more than `machine_model.SQUARES_TOGETHER` says.
+        """
+        length = count * side
+        return np.array([elements[first + pitch * j + i] for i in range(side) for j in range(length)])
+
+    band.__name__ = band.__qualname__ = f"transposed_band_{side}"
+    return band
+
+
 def _stream(side: int) -> Callable[..., Any]:
-    def stream(square: Any, elements: Any, first: int, pitch: int) -> None:
-        """Write a square to rows that begin at `first`, `pitch` apart; compiled code passes by the caches."""
+    def stream(band: Any, elements: Any, first: int, pitch: int, count: int) -> None:
+        """Write squares that lie side by side to rows that begin at `first`, `pitch` apart.
+
+        Compiled code passes by the caches.
+        """
+        length = count * side
         for i in range(side):
-            elements[first + pitch * i : first + pitch * i + side] = square[side * i : side * (i + 1)]
+            elements[first + pitch * i : first + pitch * i + length] = band[length * i : length * (i + 1)]
 
     stream.__name__ = stream.__qualname__ = f"stream_{side}"
     return stream
@@ -36,5 +53,7 @@ def _stream(side: int) -> Callable[..., Any]:
 
 transposed_2, transposed_4, transposed_8, transposed_16 = map(_transposed, (2, 4, 8, 16))
 SIDES = {2: transposed_2, 4: transposed_4, 8: transposed_8, 16: transposed_16}
+transposed_band_8, transposed_band_16 = map(_band, (8, 16))
+BANDS = {8: transposed_band_8, 16: transposed_band_16}
 stream_8, stream_16 = map(_stream, (8, 16))
 STREAMS = {8: stream_8, 16: stream_16}

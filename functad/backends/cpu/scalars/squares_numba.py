@@ -15,7 +15,8 @@ from numba.core.typing.templates import signature
 from functad import machine_model
 from functad.backends.cpu.compile.frontend import PackedPointer
 from functad.backends.cpu.scalars.registry_numba import declare_function, implement
-from functad.backends.cpu.scalars.squares import SIDES, STREAMS
+from functad.backends.cpu.scalars.squares import BANDS, SIDES, STREAMS
+from functad.backends.cpu.scalars.vector_calls import has_wide_registers
 
 _WORD = ir.IntType(32)
 _POINTERS = (types.CPointer, PackedPointer)
@@ -48,18 +49,17 @@ def _register(function: Callable[..., Any], side: int) -> None:
     def square(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
         elements, first, pitch = values[:3]
         size = context.get_abi_sizeof(elements.type.pointee)
-        row = ir.VectorType(ir.IntType(8 * size), side)
-        rows = []
-        for start in _starts(builder, side, elements, first, pitch):
-            rows.append(builder.load(builder.bitcast(start, row.as_pointer()), align=size))
+        part = _rows_in_registers(side, size)
+        place = _room(builder, size, part, side * side)
+        for step in range(side // part):
+            corner = builder.add(first, builder.mul(pitch, pitch.type(step * part)))
+            places = [_WORD(k * (side // part) + step) for k in range(side)]
+            _turn(builder, (elements, corner, pitch), place, places)
         if len(values) > 3:
             result, begin, apart = values[3:]
             ahead = builder.add(begin, begin.type(side * machine_model.SQUARES_AHEAD))
             for start in _starts(builder, side, result, ahead, apart):
                 _ask_for(builder, start)
-        place = cgutils.alloca_once(builder, row, size=side)
-        for k, column in enumerate(exchanged(builder, rows)):
-            builder.store(column, builder.gep(place, [_WORD(k)]))
         return builder.bitcast(place, elements.type)
 
     for pointer in _POINTERS:
@@ -68,34 +68,92 @@ def _register(function: Callable[..., Any], side: int) -> None:
             implement(function, pointer, types.Integer, types.Integer, other, types.Integer, types.Integer)(square)
 
 
+def _register_band(function: Callable[..., Any], side: int) -> None:
+    def signature_of(arguments: tuple[types.Type, ...]) -> Any:
+        if len(arguments) != 4 or not isinstance(arguments[0], _POINTERS):
+            return None
+        return signature(arguments[0], arguments[0], types.int64, types.int64, types.int64)
+
+    declare_function(function, signature_of)
+
+    def band(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
+        elements, first, pitch, count = values
+        size = context.get_abi_sizeof(elements.type.pointee)
+        part = _rows_in_registers(side, size)
+        place = _room(builder, size, part, machine_model.SQUARES_TOGETHER[0] * side * side)
+        steps = builder.mul(count, count.type(side // part))
+        with cgutils.for_range(builder, steps) as step:
+            corner = builder.add(first, builder.mul(pitch, builder.mul(step.index, pitch.type(part))))
+            places = [builder.add(builder.mul(steps, steps.type(k)), step.index) for k in range(side)]
+            _turn(builder, (elements, corner, pitch), place, places)
+        return builder.bitcast(place, elements.type)
+
+    for pointer in _POINTERS:
+        implement(function, pointer, types.Integer, types.Integer, types.Integer)(band)
+
+
+def _rows_in_registers(side: int, size: int) -> int:
+    """How many rows, of as many elements, of a square of elements of `size` bytes vector registers turn at once."""
+    return min(side, (64 if has_wide_registers() else 32) // size)
+
+
+def _room(builder: ir.IRBuilder, size: int, part: int, count: int) -> ir.Value:
+    """Memory for so many elements, as vectors of `part`."""
+    place = cgutils.alloca_once(builder, ir.VectorType(ir.IntType(8 * size), part), size=count // part)
+    place.align = machine_model.CACHE_LINE
+    return place
+
+
+def _turn(
+    builder: ir.IRBuilder, source: tuple[ir.Value, ir.Value, ir.Value], place: ir.Value, places: list[ir.Value]
+) -> None:
+    """Read as many rows as vectors have elements, each cache line at once, and put their columns where `places` say.
+
+    source: the elements, where the first row begins, and how far rows lie apart.
+    """
+    row = place.type.pointee
+    starts = _starts(builder, row.count, *source)
+    for left in range(0, len(places), row.count):
+        pieces = [builder.bitcast(builder.gep(start, [_WORD(left)]), row.as_pointer()) for start in starts]
+        rows = [builder.load(piece, align=row.element.width // 8) for piece in pieces]
+        for column, where in zip(exchanged(builder, rows), places[left:]):
+            builder.store(column, builder.gep(place, [where]))
+
+
 def _register_stream(function: Callable[..., Any], side: int) -> None:
     def signature_of(arguments: tuple[types.Type, ...]) -> Any:
-        if len(arguments) != 4 or not all(isinstance(pointer, _POINTERS) for pointer in arguments[:2]):
+        if len(arguments) != 5 or not all(isinstance(pointer, _POINTERS) for pointer in arguments[:2]):
             return None
-        return signature(types.none, *arguments[:2], types.int64, types.int64)
+        return signature(types.none, *arguments[:2], types.int64, types.int64, types.int64)
 
     declare_function(function, signature_of)
 
     def stream(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
-        room, elements, first, pitch = values
+        room, elements, first, pitch, count = values
         size = context.get_abi_sizeof(elements.type.pointee)
-        row = ir.VectorType(ir.IntType(8 * size), side)
-        rooms = builder.bitcast(room, row.as_pointer())
-        rows = [builder.load(builder.gep(rooms, [_WORD(k)]), align=size * side) for k in range(side)]
-        places = [builder.bitcast(p, row.as_pointer()) for p in _starts(builder, side, elements, first, pitch)]
-        with builder.if_else(_are_whole_lines(builder, places[0], pitch, size)) as (whole, parts):
-            with whole:
-                for value, place in zip(rows, places):
-                    kept = builder.store(value, place, align=machine_model.CACHE_LINE)
-                    kept.set_metadata("nontemporal", builder.module.add_metadata([_WORD(1)]))
-            with parts:
-                for value, place in zip(rows, places):
-                    builder.store(value, place, align=size)
+        line = ir.VectorType(ir.IntType(8 * size), side)
+        lines = builder.bitcast(room, line.as_pointer())
+        start = builder.gep(elements, [first])
+        with builder.if_else(_are_whole_lines(builder, start, pitch, size)) as (whole, parts):
+            for way, is_whole in ((whole, True), (parts, False)):
+                with (
+                    way,
+                    cgutils.for_range(builder, pitch.type(side)) as row,
+                    cgutils.for_range(builder, count) as square,
+                ):
+                    within = builder.add(builder.mul(row.index, count), square.index)
+                    value = builder.load(builder.gep(lines, [within]), align=size * side)
+                    along = builder.mul(square.index, count.type(side))
+                    place = builder.gep(start, [builder.add(builder.mul(row.index, pitch), along)])
+                    kept = builder.store(value, builder.bitcast(place, line.as_pointer()), align=size)
+                    if is_whole:
+                        kept.align = machine_model.CACHE_LINE
+                        kept.set_metadata("nontemporal", builder.module.add_metadata([_WORD(1)]))
         return context.get_dummy_value()
 
     for pointer in _POINTERS:
         for other in _POINTERS:
-            implement(function, pointer, other, types.Integer, types.Integer)(stream)
+            implement(function, pointer, other, types.Integer, types.Integer, types.Integer)(stream)
 
 
 def _are_whole_lines(builder: ir.IRBuilder, place: ir.Value, pitch: ir.Value, size: int) -> ir.Value:
@@ -122,5 +180,7 @@ def _ask_for(builder: ir.IRBuilder, place: ir.Value) -> None:
 
 for _side, _function in SIDES.items():
     _register(_function, _side)
+for _side, _function in BANDS.items():
+    _register_band(_function, _side)
 for _side, _function in STREAMS.items():
     _register_stream(_function, _side)

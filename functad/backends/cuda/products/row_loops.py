@@ -372,8 +372,8 @@ class _Finding:
 
 
 def _runs(loops: Sequence[Symbol]) -> list[tuple[Symbol, ...]]:
-    """Loops, and those one within the other, up to three."""
-    return [run for count in (1, 2, 3) for run in combinations(loops, count)]
+    """Loops, and those one within the other, the fewest first."""
+    return [run for count in range(1, len(loops) + 1) for run in combinations(loops, count)]
 
 
 def _cut(item: RowNest, axes: Mapping[tuple[Symbol, ...], tuple[Affine, int]]) -> RowNest:

@@ -49,7 +49,7 @@ def call_on_device(frame, leaves, count) -> int:
 
     `frame` is the ndarray that a built-in function has as self. Returns the result, an Array or a tuple of several, or
     None where the long way must judge: leaves of other types, or of other devices; donated ones whose memory is known
-    to others, or has been looked at.
+    to others; no memory.
     """
     words = frame[HEAD]
     pool = words[POOL]
@@ -86,18 +86,22 @@ def take_memories(pool, words, leaves) -> int:
 
 def device_answer(pool, words, leaves) -> int:
     """What to return, where the memories of all leaves are known; None without a reference."""
-    committed = committed_of(words)
-    if may_be_given(pool, words, committed) == 0:
+    if may_be_given(words) == 0:
         return pool[w.NONE]
     listed = list_of(pool, words)
     if listed == 0:
         return 0
+    committed = committed_of(words)
+    give_away(pool, words, leaves)  # before Python runs, and with it other threads: none of them comes by them any more
     new = new_instance(words[CALL_ONE], words[START], listed)
     call_word(pool[w.DECREF], listed)
     if new == 0:
         return 0
-    give_away(pool, words, leaves)
-    answer = device_results(pool, words, new[HEAD + 1], committed)
+    answer = pool[w.NONE]
+    if new == answer:
+        take_back(pool, words, leaves)
+    else:
+        answer = device_results(pool, words, new[HEAD + 1], committed)
     call_word(pool[w.DECREF], new)
     return answer
 
@@ -115,19 +119,14 @@ def committed_of(words) -> int:
     return words[FALSE]
 
 
-def may_be_given(pool, words, committed) -> int:
-    """Whether the memories of donated leaves may become results', as they are.
-
-    Only an Array, and this call, hold each, and none has been copied to the host, or is committed otherwise.
-    """
+def may_be_given(words) -> int:
+    """Whether the memories of donated leaves may be results': only an Array, and this call, hold and know each."""
     entry = words + 8 * FRAME_HEAD
     for _ in range(words[LEAVES]):
         if entry[LEAF_NAME] != 0:
             memory = entry[LEAF_MEMORY]
             block = memory[words[MEMORY_BLOCK]]
             if flags(memory + 8 * (HEAD - 2)) != 2 or block[words[BLOCK_SHARED]] != words[FALSE]:
-                return 0
-            if memory[words[MEMORY_COMMITTED]] != committed or memory[words[MEMORY_KEPT]] != pool[w.NONE]:
                 return 0
         entry += 8 * LEAF_SIZE
     return 1
@@ -149,18 +148,24 @@ def list_of(pool, words) -> int:
 
 
 def give_away(pool, words, leaves) -> None:
-    """Let donated leaves tell their names in place of their memories, unless somebody else has given them away."""
+    """Let donated leaves tell their names in place of their memories, which this call holds."""
     entry = words + 8 * FRAME_HEAD
     for i in range(words[LEAVES]):
         leaf = leaves[i]
-        name = entry[LEAF_NAME]
-        if name != 0 and leaf[HEAD - 1] == entry[LEAF_TYPE] and leaf[pool[w.IMPL_VALUE]] == entry[LEAF_MEMORY]:
-            call_word(pool[w.INCREF], name)
-            call_word(pool[w.INCREF], words[DONATED])
-            leaf[pool[w.IMPL_VALUE]] = name
-            leaf[HEAD - 1] = words[DONATED]
-            call_word(pool[w.DECREF], entry[LEAF_MEMORY])
-            call_word(pool[w.DECREF], entry[LEAF_TYPE])
+        if entry[LEAF_NAME] != 0:
+            put_word(pool, leaf, pool[w.IMPL_VALUE], entry[LEAF_NAME])
+            put_word(pool, leaf, HEAD - 1, words[DONATED])
+        entry += 8 * LEAF_SIZE
+
+
+def take_back(pool, words, leaves) -> None:
+    """Let donated leaves have their memories again."""
+    entry = words + 8 * FRAME_HEAD
+    for i in range(words[LEAVES]):
+        leaf = leaves[i]
+        if entry[LEAF_NAME] != 0:
+            put_word(pool, leaf, pool[w.IMPL_VALUE], entry[LEAF_MEMORY])
+            put_word(pool, leaf, HEAD - 1, entry[LEAF_TYPE])
         entry += 8 * LEAF_SIZE
 
 
@@ -173,11 +178,11 @@ def device_results(pool, words, new, committed) -> int:
         memory = 0
         if entry[RESULT_LEAF] >= 0:
             memory = leaves[LEAF_SIZE * entry[RESULT_LEAF] + LEAF_MEMORY]
-            put_word(pool, memory, words[MEMORY_KEPT], pool[w.NONE])  # who has looked meanwhile has seen the argument
+            put_word(pool, memory, words[MEMORY_KEPT], pool[w.NONE])  # whoever has looked has seen the argument
         else:
             memory = new[0]
             new += 8
-            put_word(pool, memory, words[MEMORY_COMMITTED], committed)
+        put_word(pool, memory, words[MEMORY_COMMITTED], committed)
         call_word(pool[w.INCREF], memory)
         entry[w.RESULT_VALUE] = memory
         entry += 8 * RESULT_SIZE

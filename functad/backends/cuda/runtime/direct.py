@@ -46,13 +46,14 @@ class DeviceCallTypes(NamedTuple):
 
 
 def bind_on_device(
-    start: Callable[[list[Any]], list[DeviceMemory]], wanted: str, device: CudaDevice, types: DeviceCallTypes
+    start: Callable[[list[Any]], list[DeviceMemory] | None], wanted: str, device: CudaDevice, types: DeviceCallTypes
 ) -> DirectCall | None:
     """The function that starts kernels on a device; None if there can be none.
 
     start: of what is wanted of all leaves' memories, "address" or "block"; gives the memories of the results that are
-    not given. The function returns None, and has done nothing, for other leaves than Arrays of the known types on the
-    device, where a donated one's memory is not its own or has been copied to the host, and while a call is under way.
+    not given, or None if there is no memory. The function returns None, and has done nothing, in that case, for other
+    leaves than Arrays of the known types on the device, where somebody else holds or knows a donated one's memory, and
+    while a call is under way.
     """
     places = _places()
     if places is None or not types.results:

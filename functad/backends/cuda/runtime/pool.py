@@ -31,19 +31,20 @@ class MemorySource(Protocol):
 class PoolBlock:
     """A piece of memory that somebody holds; it goes back to its pool with the last reference to it."""
 
-    __slots__ = ("_pool", "address", "nbytes", "shared")
+    __slots__ = ("_give_back", "address", "nbytes", "shared")
 
-    def __init__(self, pool: MemoryPool, address: int, nbytes: int) -> None:
-        self._pool = pool
+    def __init__(self, give_back: GiveBack, address: int, nbytes: int) -> None:
+        self._give_back = give_back
         self.address = address
         self.nbytes = nbytes
         self.shared = False  # another library knows it, which works in an order of its own
 
     def __del__(self) -> None:
-        self._pool.returned.append((self.address, self.nbytes, self.shared))  # from whichever thread, at any time
+        self._give_back((self.address, self.nbytes, self.shared))  # from whichever thread, at any time
 
 
 _new = object.__new__
+GiveBack = Callable[[tuple[int, int, bool]], None]
 Owner = tuple[str, str]  # what it is, and what made it
 
 
@@ -72,9 +73,10 @@ class MemoryPool:
         self._capacity = capacity
         self._lock = threading.Lock()
         self._free: dict[int, list[int]] = {}
-        self._held: dict[int, tuple[int, Owner]] = {}
+        self._held: dict[int, Request] = {}
         self._in_use = 0  # bytes that are held
         self.returned: deque[tuple[int, int, bool]] = deque()
+        self._give_back = self.returned.append
         self.peak = 0
 
     def take(self, nbytes: int, what: str, by: str) -> PoolBlock:
@@ -91,18 +93,18 @@ class MemoryPool:
         Raises:
             TooLargeError: there is none left.
         """
+        blocks, held, give_back = [], self._held, self._give_back
         with self._lock:
             if self.returned:
                 self._sort_in()
-            blocks = []
             for wanted in requests:
-                _, owner, size = wanted
+                size = wanted.size
                 free = self._free.get(size)
                 address = free.pop() if free else self._fresh(wanted)
-                self._held[address] = size, owner
+                held[address] = wanted
                 self._in_use += size
                 block = _new(PoolBlock)  # what PoolBlock(...) does, without the call
-                block._pool, block.address, block.nbytes, block.shared = self, address, size, False
+                block._give_back, block.address, block.nbytes, block.shared = give_back, address, size, False
                 blocks.append(block)
             if self._in_use > self.peak:
                 self.peak = self._in_use
@@ -160,8 +162,8 @@ class MemoryPool:
     def _explained(self, nbytes: int, what: str, by: str) -> str:
         free, total = self._capacity()
         groups: dict[Owner, list[int]] = {}
-        for size, owner in self._held.values():
-            groups.setdefault(owner, []).append(size)
+        for held in self._held.values():
+            groups.setdefault(held.owner, []).append(held.size)
         largest = sorted(groups.items(), key=lambda item: -sum(item[1]))[:_SHOWN]
         lines = [f"  {_readable(sum(sizes))}: {len(sizes)} × {what_}, {by_}" for (what_, by_), sizes in largest]
         if len(groups) > _SHOWN:

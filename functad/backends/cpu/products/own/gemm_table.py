@@ -1,4 +1,4 @@
-"""functad's own matrix products, loaded: the tables that `gemm_panels` and `gemm_direct` read, and rooms to pack in.
+"""functad's own matrix products, loaded: the tables that `gemm_panels` and others read, and rooms to pack in.
 
 Also the products that convolutions take, of places and of windows (`products.in_kernels`). This file must not know
 which products are computed this way: `blas.handle_for` and the rules of convolutions choose.
@@ -21,6 +21,7 @@ from functad.backends.cpu.compile.processor import processor
 from functad.backends.cpu.compile.word_modules import word_functions
 from functad.backends.cpu.products.own import gemm_direct as d
 from functad.backends.cpu.products.own import gemm_panels as p
+from functad.backends.cpu.products.own import gemm_thin as t
 from functad.backends.cpu.products.own import gemm_windows
 from functad.backends.cpu.runtime import layout as w
 from functad.backends.cpu.runtime.tape import runtime
@@ -33,6 +34,7 @@ _VECTORS = (
 )  # fmt: skip
 _DIRECT = tuple(f"multiply_direct_{height}" for height in range(d.LEAST_HEIGHT, d.ROWS + 1))
 _WINDOWS = tuple(f"multiply_windows_{height}" for height in range(1, gemm_windows.ROWS + 1))
+_THIN = ("transpose", "copy_any", *(f"multiply_thin_{height}" for height in t.HEIGHTS))
 _kept: list[Any] = []
 
 
@@ -80,6 +82,26 @@ def direct_table(
     return words
 
 
+def thin_table(
+    handle: np.ndarray[Any, Any], dtype: np.dtype[Any], others: np.ndarray[Any, Any]
+) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The same, for products of few terms by `gemm_thin.multiply_thin`."""
+    tiles, vectors = word_functions(t), _vectors(dtype, "compile_thin", f"thin_{dtype.name}", _THIN)
+    words = np.zeros(t.TABLE_SIZE, np.int64)
+    words[: t.OTHERS] = handle
+    words[w.GEMM_ENTRY] = tiles["multiply_thin"]
+    words[t.OTHERS] = others.ctypes.data
+    words[t.TRANSPOSE :] = [vectors[name] for name in _THIN]
+    _kept.append((tiles, vectors, others))
+    return words
+
+
+def is_for_avx2(dtype: Any) -> bool:
+    """Whether the processor has the vectors that `gemm_thin` and `gemm_windows` are written for, and no longer ones."""
+    features = processor()[1].split(",")
+    return dtype in (np.float32, np.float64) and {"+avx2", "+fma"} <= {*features} and "+avx512f" not in features
+
+
 def place_columns(dtype: Any) -> int:
     """The columns of a product of places (`in_kernels.gemm_places_f32`); 0 where the processor has not its vectors."""
     dtype = np.dtype(dtype)
@@ -97,9 +119,8 @@ def places_handle(dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 def window_lanes(dtype: Any) -> int:
     """The neighbours in a vector of a product of windows (`in_kernels.gemm_windows_f32`); 0 where others are faster."""
-    dtype, features = np.dtype(dtype), processor()[1].split(",")
-    fits = {"+avx2", "+fma"}.issubset(features) and "+avx512f" not in features
-    return gemm_windows.VECTOR_BYTES // dtype.itemsize if fits and dtype in (np.float32, np.float64) else 0
+    dtype = np.dtype(dtype)
+    return gemm_windows.VECTOR_BYTES // dtype.itemsize if is_for_avx2(dtype) else 0
 
 
 @cache

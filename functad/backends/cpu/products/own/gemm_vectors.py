@@ -16,7 +16,7 @@ from llvmlite import ir
 from functad import machine_model
 from functad.backends.cpu.compile.loader import PREFIX
 from functad.backends.cpu.compile.target import emitted, target_machine
-from functad.backends.cpu.products.own import gemm_direct, gemm_windows
+from functad.backends.cpu.products.own import gemm_direct, gemm_thin, gemm_windows
 from functad.backends.cpu.products.own.gemm_panels import DEPTH_UNIT, FEW_ROWS, ROWS, TILE_BYTES
 
 _VECTOR_BYTES = machine_model.VECTOR_BYTES
@@ -50,6 +50,16 @@ def compile_direct(dtype: np.dtype[Any]) -> bytes:
     code = _Code(ir.FloatType() if dtype == np.float32 else ir.DoubleType(), dtype.itemsize)
     for rows in range(gemm_direct.LEAST_HEIGHT, gemm_direct.ROWS + 1):
         _multiply_direct(code, f"multiply_direct_{rows}", rows)
+    return emitted(target_machine(), llvm.parse_assembly(str(code.module)))
+
+
+def compile_thin(dtype: np.dtype[Any]) -> bytes:
+    """The object file of the functions that `gemm_thin` calls, one for each height of a tile."""
+    code = _Code(ir.FloatType() if dtype == np.float32 else ir.DoubleType(), dtype.itemsize)
+    for rows in gemm_thin.HEIGHTS:
+        _multiply_thin(code, f"multiply_thin_{rows}", rows)
+    _transpose(code)
+    _copy_any(code)
     return emitted(target_machine(), llvm.parse_assembly(str(code.module)))
 
 
@@ -109,6 +119,11 @@ class _Code:
 
     def store(self, value: ir.Value, address: ir.Value) -> None:
         self.builder.store(value, self.builder.inttoptr(address, value.type.as_pointer()), align=self.item)
+
+    def stream(self, line: ir.Value, address: ir.Value) -> None:
+        """Write a cache line past the caches. A fence must come before others read it."""
+        kept = self.builder.store(line, self.builder.inttoptr(address, line.type.as_pointer()), align=_VECTOR_BYTES)
+        kept.set_metadata("nontemporal", self.module.add_metadata([_INT(1)]))
 
     def load_masked(self, address: ir.Value, mask: ir.Value) -> ir.Value:
         """The elements at an address whose lanes are set; nothing is read for the others, which are zero."""
@@ -264,6 +279,54 @@ def _multiply_direct(code: _Code, name: str, rows: int) -> None:
     values = code.loop(fetched, fetching, fetch, _word(0), b, *[zero] * len(targets))[1:]
     sums = code.loop(builder.sub(depth, fetched), body, *values)[2:]
     _store_tile(code, sums, targets, alpha, factor)
+    builder.ret_void()
+
+
+def _multiply_thin(code: _Code, name: str, rows: int) -> None:
+    """Rows of C, `size` bytes of each, tile by tile: C = alpha A B + beta C; only written if beta is 0.
+
+    Element p of A's row r lies p a_down + r a_right from where the rows begin; B is packed, for one tile after another.
+    The last tile ends where the rows do, wherever it begins. streamed: if not 0, tiles are cache lines of C, which is
+    only written, past the caches.
+    """
+    size, depth, a, a_right, a_down, packed, alpha, beta, c, c_pitch, streamed = code.begin(
+        name, "size depth a a_right a_down packed alpha beta c c_pitch streamed"
+    )
+    builder, tile_bytes = code.builder, gemm_thin.TILE_BYTES
+    offsets = range(0, tile_bytes, _VECTOR_BYTES)
+    lefts, places = [a], [c]
+    for _ in range(rows - 1):
+        lefts.append(builder.add(lefts[-1], a_right))
+        places.append(builder.add(places[-1], c_pitch))
+    factor = code.load(beta, code.scalar)
+    last = builder.sub(size, _word(tile_bytes))
+    zero = ir.Constant(code.vector, [ir.Constant(code.scalar, 0.0)] * code.vector.count)
+
+    def term(_: ir.Value, down: ir.Value, b: ir.Value, *sums: ir.Value) -> list[ir.Value]:
+        rights = [code.load(code.offset(b, offset), code.vector) for offset in offsets]
+        added = []
+        for r, row in enumerate(lefts):
+            left = code.everywhere(code.load(builder.add(row, down), code.scalar))
+            added += [code.fma(left, right, sums[r * len(rights) + v]) for v, right in enumerate(rights)]
+        return [builder.add(down, a_down), code.offset(b, tile_bytes), *added]
+
+    def tile(_: ir.Value, start: ir.Value, b: ir.Value) -> list[ir.Value]:
+        along = builder.select(builder.icmp_signed("<", start, last), start, last)
+        _, b, *sums = code.loop(depth, term, _word(0), b, *[zero] * (rows * len(offsets)))
+        targets = [code.offset(builder.add(place, along), offset) for place in places for offset in offsets]
+        with builder.if_else(passes) as (past, through):
+            with past:
+                for value, target in zip(sums, targets):
+                    code.stream(builder.fmul(alphas, value), target)
+            with through:
+                _store_tile(code, sums, targets, alpha, factor)
+        return [code.offset(start, tile_bytes), b]
+
+    passes, alphas = builder.icmp_signed("!=", streamed, _word(0)), code.everywhere(code.load(alpha, code.scalar))
+    tiles = builder.udiv(code.offset(size, tile_bytes - 1), _word(tile_bytes))
+    code.loop(tiles, tile, _word(0), packed)
+    with builder.if_then(passes):
+        builder.call(code.declared("llvm.x86.sse.sfence", ir.VoidType(), []), [])
     builder.ret_void()
 
 

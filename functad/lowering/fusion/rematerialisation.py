@@ -1,6 +1,6 @@
-"""Rematerialization: what nests had better compute again from what they read than read from memory.
+"""Rematerialisation: what nests had better compute again from what they read than read from memory.
 
-Knows units, and what is computed where it is used; no memory plan. A nest that ends in a reduction cannot compute what
+Knows groups, and what is computed where it is used; no memory plan. A nest that ends in a reduction cannot compute what
 needs its result, so what both read of a large array would be written and read again.
 """
 
@@ -10,60 +10,62 @@ from collections.abc import Mapping, Sequence
 
 from functad import machine_model
 from functad.ir import Var
+from functad.lowering.fusion.groups import Domain, FusionGroup
 from functad.lowering.fusion.inlining import Inlining
-from functad.lowering.fusion.units import Domain, Unit
 from functad.lowering.nests.nest import PRE
 from functad.lowering_rules import Scalar
 
 
-def computed_anew(inlining: Inlining, units: Sequence[Unit], unit_of: Mapping[Var, Unit]) -> frozenset[Var]:
+def rematerialised(
+    inlining: Inlining, groups: Sequence[FusionGroup], group_of: Mapping[Var, FusionGroup]
+) -> frozenset[Var]:
     """The values that each nest that reads them computes, from what lies in memory anyway or instead of them.
 
     Those of one nest for which no more memory is kept than they take, and that are computed in less time than they are
     written and read.
     """
-    readers: dict[Var, list[Unit]] = {}
-    for unit in units:
-        for var in unit.reads:
-            if unit_of.get(var) is not unit:
-                readers.setdefault(var, []).append(unit)
-    return frozenset().union(*(_of_unit(inlining, u, readers) for u in units if u.kind == "nest"))
+    readers: dict[Var, list[FusionGroup]] = {}
+    for group in groups:
+        for var in group.reads:
+            if group_of.get(var) is not group:
+                readers.setdefault(var, []).append(group)
+    return frozenset().union(*(_of_group(inlining, g, readers) for g in groups if g.kind == "nest"))
 
 
-def _of_unit(inlining: Inlining, unit: Unit, readers: dict[Var, list[Unit]]) -> set[Var]:
+def _of_group(inlining: Inlining, group: FusionGroup, readers: dict[Var, list[FusionGroup]]) -> set[Var]:
     """What is computed anew of the values of a nest: all that it would store for other nests, or nothing."""
-    own = _elementwise(inlining, unit)
+    own = _elementwise(inlining, group)
     kept = {v for v in own if v in readers and inlining.is_read_at_points(v)}
     written = sum(map(_size, kept))
     if written < machine_model.SMALLEST_ANEW:
         return set()
-    reading = list(dict.fromkeys(u for v in kept for u in readers[v]))
-    if any(u.kind != "nest" for u in reading):
+    reading = list(dict.fromkeys(g for v in kept for g in readers[v]))
+    if any(g.kind != "nest" for g in reading):
         return set()
-    found, roots, _ = _sources(inlining, own, kept, unit.points)
+    found, roots, _ = _sources(inlining, own, kept, group.points)
     if sum(map(_size, roots)) > written:
         return set()
     saved, work = written, 0
     for together in _by_domain(reading):  # nests of one domain that read the same become one
-        known = set().union(*(u.reads for u in together))
-        _, instead, weight = _sources(inlining, own, kept & known, unit.points)
-        saved += sum(_size(v) for v in kept for u in together if v in u.reads) - sum(map(_size, instead - known))
-        work += weight * unit.points
-    rate = machine_model.CACHE_BYTES_PER_NS if _share_rows(unit, reading) else machine_model.BYTES_PER_NS
+        known = set().union(*(g.reads for g in together))
+        _, instead, weight = _sources(inlining, own, kept & known, group.points)
+        saved += sum(_size(v) for v in kept for g in together if v in g.reads) - sum(map(_size, instead - known))
+        work += weight * group.points
+    rate = machine_model.CACHE_BYTES_PER_NS if _share_rows(group, reading) else machine_model.BYTES_PER_NS
     return found if work * machine_model.OPERATION_NS * rate <= saved else set()
 
 
-def _by_domain(units: list[Unit]) -> list[list[Unit]]:
-    groups: dict[Domain, list[Unit]] = {}
-    for unit in units:
-        groups.setdefault(unit.domain, []).append(unit)
-    return list(groups.values())
+def _by_domain(groups: list[FusionGroup]) -> list[list[FusionGroup]]:
+    found: dict[Domain, list[FusionGroup]] = {}
+    for group in groups:
+        found.setdefault(group.domain, []).append(group)
+    return list(found.values())
 
 
-def _elementwise(inlining: Inlining, unit: Unit) -> set[Var]:
+def _elementwise(inlining: Inlining, group: FusionGroup) -> set[Var]:
     """The values that a nest has at each of its points, and that are no results of the Program."""
     returned = {root for out in inlining.outputs for root in (out, *inlining.roots(out))}
-    members = (inlining.program.eqns[i] for i in unit.members if unit.levels[i] == PRE)
+    members = (inlining.program.eqns[i] for i in group.members if group.levels[i] == PRE)
     scalar = (e for e in members if isinstance(e.primitive.lower, Scalar) and len(e.outvars) == 1)
     return {e.outvars[0] for e in scalar} - returned
 
@@ -88,10 +90,10 @@ def _sources(inlining: Inlining, own: set[Var], wanted: set[Var], points: int) -
     return found, roots, weight
 
 
-def _share_rows(unit: Unit, reading: list[Unit]) -> bool:
+def _share_rows(group: FusionGroup, reading: list[FusionGroup]) -> bool:
     """Whether all run over the rows that a nest reduces: a block of them keeps what they share in the cache."""
-    by_rows = unit.has_post and unit.outer_points > 1
-    return by_rows and all(not u.axes or (u.shape, u.axes) == (unit.shape, unit.axes) for u in reading)
+    by_rows = group.has_post and group.outer_points > 1
+    return by_rows and all(not g.axes or (g.shape, g.axes) == (group.shape, group.axes) for g in reading)
 
 
 def _size(var: Var) -> int:

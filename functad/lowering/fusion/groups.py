@@ -1,6 +1,6 @@
-"""Units: the parts of a Program that become one kernel or a few, and the domains of loop nests.
+"""Fusion groups: the parts of a Program that become one kernel or a few, and the domains of loop nests.
 
-Knows shapes and kinds of lowering rules; not how units are chosen.
+Knows shapes and kinds of lowering rules; not how groups are chosen.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from functad.records import NamedTuple
 
 
 @dataclass(eq=False)
-class Unit:
+class FusionGroup:
     """What becomes one kernel or a few: equations, in program order.
 
     kind: "nest", "product", "contraction" (a product of a dtype that no matrix library knows), "scatter" (a nest of
@@ -38,8 +38,8 @@ class Unit:
     levels: dict[int, int] = field(default_factory=dict)
     reads: set[Var] = field(default_factory=set)
     spread: frozenset[Var] = frozenset()  # of a nest: the large values from few numbers that it computes on its way
-    waits_for: set[int] = field(default_factory=set)  # units that read what this one will overwrite, or act before it
-    before: int = 0  # bit set of the units that must run before
+    waits_for: set[int] = field(default_factory=set)  # groups that read what this one will overwrite, or act before it
+    before: int = 0  # bit set of the groups that must run before
     weight: int = 0  # of a nest: how many operations it has
     pieces: int = 1  # of a nest: how many pieces its domain falls into, at most
     by_pieces: bool = False  # of a nest: it would read more, or elsewhere, if it were not cut
@@ -66,8 +66,9 @@ class Unit:
         if columns == 1:
             is_long = self.shape[self.direction.axis] >= machine_model.FLOATS_OF_VECTOR
             return is_long and rows >= machine_model.CARRIED_PARTS
-        parts = rows if rows >= machine_model.FEW_ROWS else -(-columns // machine_model.COLUMNS_TOGETHER)
-        return columns >= machine_model.CARRIED_COLUMNS and parts >= machine_model.CARRIED_PARTS
+        wide = columns > (machine_model.CARRIED_COLUMN_PARTS - 1) * machine_model.COLUMNS_TOGETHER
+        has_parts = rows >= machine_model.FEW_ROWS or wide
+        return columns >= machine_model.CARRIED_COLUMNS and has_parts
 
     @property
     def points(self) -> int:
@@ -100,7 +101,7 @@ def domain_of(eqn: Eqn) -> Domain:
     return Domain(eqn.outvars[0].aval.shape)
 
 
-def domains_fit(one: Unit, two: Unit) -> bool:
+def domains_fit(one: FusionGroup, two: FusionGroup) -> bool:
     """Whether two nests of equal size can have one domain."""
     if one.direction and two.direction:
         return one.shape == two.shape and one.direction == two.direction
@@ -109,7 +110,7 @@ def domains_fit(one: Unit, two: Unit) -> bool:
             return False
     if one.axes and two.axes:
         return one.shape == two.shape and set(one.axes) == set(two.axes)
-    if any(u.axes and not u.has_post for u in (one, two)):
+    if any(g.axes and not g.has_post for g in (one, two)):
         return False  # sums over leading axes run by columns, what is stored element by element runs by rows
     return one.flat or two.flat or _squeezed(one.shape) == _squeezed(two.shape)
 
@@ -122,7 +123,7 @@ def gathers_in_memory(eqn: Eqn) -> bool:
     return rule.kind != "prod" or kind_of(dtype) in "iub"
 
 
-def may_cross(one: Unit, two: Unit) -> bool:
+def may_cross(one: FusionGroup, two: FusionGroup) -> bool:
     """Whether one nest can reduce the rows of a large array and its columns: the last axes, and all before them."""
     rows, columns = (one, two) if one.has_post else (two, one)
     if not rows.axes or not columns.axes or rows.shape != columns.shape or not columns.may_cross:

@@ -1,0 +1,96 @@
+"""Printed pullbacks do what their rules do, to the bit, and what cannot be printed stays a rule."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+import functad
+import functad.numpy as jnp
+from functad.dtypes import kind_of
+from functad.errors import TooLargeError
+from functad.ir import Absent, Diagonal, registry
+from functad.primitives.elementwise import cos_p, max_p, sin_p, tanh_p
+from functad.tracing import run_bare
+from functad.transforms.pullbacks import _printed_if_plain
+
+ELEMENTWISE = sorted({name for name, p in registry.items() if isinstance(p.jvp, Diagonal)} - {"complex"})
+SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 0.3], np.float32)
+
+
+def points_of(primitive):
+    """Operands of one dtype of floats, with parameters: those of the examples, and zeros, infinities and NaN."""
+    for example in primitive.examples():
+        args = [np.asarray(a) for a in example.args]
+        if all(kind_of(a.dtype) == "f" for a in args):
+            for dtype in (np.float32, np.float64, np.float16):
+                yield [a.astype(dtype) for a in args], example.params
+            yield [np.roll(SPECIAL, i) for i, _ in enumerate(args)], example.params
+
+
+def is_printed(pullback):
+    return not isinstance(pullback, partial)
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_a_printed_pullback_is_its_rule_to_the_bit(name):
+    primitive = registry[name]
+    for args, params in points_of(primitive):
+        with np.errstate(all="ignore"):
+            values = [jnp.asarray(a) for a in args]
+            out = primitive.bind(*values, **params)
+        if out.dtype != args[0].dtype:
+            continue
+        ct = np.linspace(-2, 3, out.size).reshape(out.shape).astype(out.dtype)
+        for share in primitive.jvp.shares:
+            if share is None or isinstance(share, Absent):
+                continue
+            pullback = _printed_if_plain(share, len(args), out.dtype, *params.items())
+            if not is_printed(pullback):
+                continue
+            found = run_bare(pullback, ct, out, *values)
+            wanted = run_bare(share, ct, out, *values, **params)
+            assert found.dtype == wanted.dtype and found.shape == wanted.shape
+            assert np.array_equal(found, wanted, equal_nan=True)
+            assert np.array_equal(np.signbit(found), np.signbit(wanted))
+
+
+def test_rules_of_element_wise_operations_are_printed_and_others_are_not():
+    float32 = np.dtype("float32")
+    for primitive in (sin_p, cos_p, tanh_p):
+        assert is_printed(_printed_if_plain(primitive.jvp.shares[0], 1, float32))
+    assert not is_printed(_printed_if_plain(max_p.jvp.shares[0], 2, float32))  # it repeats scalars
+
+
+def test_one_recording_serves_all_shapes(monkeypatch):
+    def share(t, out, x):
+        recorded.append(x.shape)
+        return of_sin(t, out, x)
+
+    recorded: list[tuple[int, ...]] = []
+    (of_sin,) = sin_p.jvp.shares
+    monkeypatch.setitem(sin_p.__dict__, "jvp", Diagonal(sin_p.jvp.rule, [share]))
+    for shape in [(), (3,), (2, 4), (0, 5)]:
+        x = np.full(shape, 0.3, np.float32)
+        np.testing.assert_array_equal(functad.grad(lambda v: jnp.sum(jnp.sin(v)))(x), np.cos(x))
+    assert recorded == [(1,)]
+
+
+def test_a_power_with_integer_exponents_keeps_its_own_rule():
+    x, y = np.float32(0), np.array([0, 1, 2, 3])
+    assert float(functad.grad(lambda v: jnp.sum(v**y))(x)) == 1.0
+
+
+def test_what_memory_does_not_hold_is_said_with_types(monkeypatch):
+    def cos(x):
+        raise MemoryError
+
+    monkeypatch.setitem(cos_p.__dict__, "impl", cos)
+    _printed_if_plain.cache_clear()
+    try:
+        with pytest.raises(TooLargeError, match=r"`cos` would make f32\[3\].*\nYour line: "):
+            functad.grad(lambda x: jnp.sum(jnp.sin(x)))(jnp.ones(3))
+    finally:
+        _printed_if_plain.cache_clear()
