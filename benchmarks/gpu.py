@@ -110,18 +110,22 @@ def plan(options: Any) -> list[Measurement]:
     large = [c for c in cases if c.side >= FIRST_SIDE]
     small = [c for c in cases if c.side < FIRST_SIDE]
     steps = list(_steps(options.tiny))
-    leading = [step for step in steps if step.name.partition(",")[0] in gpu_steps.FIRST]
+    leading = [step for name in gpu_steps.FIRST for step in steps if step.name.partition(",")[0] == name]
+    own = [step for step in leading if step.name.endswith(", functad")]
+    doubtful = [step for step in own if step.name.partition(",")[0] in gpu_steps.DOUBTFUL]
     first = [
         Measurement("overhead of a call", lambda: _overhead(options.tiny, device)),
-        *(step for step in leading if step.name.endswith(", functad")),
+        *doubtful,
         *_operators([c for c in large if c.name in gpu_operators.FIRST], device),
+        *_others(gpu_others.FIRST, device, options.tiny),
+        *own,
         *(step for step in leading if step.name.endswith((", jax", ", torch, graph"))),
     ]
     rest = [
         *leading,
         *_operators(large, device),
         *steps,
-        *([] if options.tiny else _others(device)),
+        *_others(tuple(gpu_others.OPERATIONS), device, options.tiny),
         *_operators(small, device),
     ]
     found = {what.name: what for what in (*first, *([] if options.first else rest))}
@@ -157,9 +161,10 @@ def _steps(tiny: bool) -> Iterator[Measurement]:
             yield Measurement(f"{name}, {framework}", run, prepare)
 
 
-def _others(device: Any) -> Iterator[Measurement]:
-    for name in gpu_others.OPERATIONS:
-        measured, prepare = (partial(f, name, device) for f in (gpu_others.measured, gpu_others.prepare))
+def _others(names: Sequence[str], device: Any, tiny: bool) -> Iterator[Measurement]:
+    for name in names:
+        operation = gpu_others.OPERATIONS[name].smaller() if tiny else gpu_others.OPERATIONS[name]
+        measured, prepare = (partial(f, operation, device) for f in (gpu_others.measured, gpu_others.prepare))
         yield Measurement(f"operation {name}", measured, prepare)
 
 

@@ -41,6 +41,14 @@ class Operation(NamedTuple):
                 found.append(np.resize(rng.standard_normal(999_983).astype(np.float32), shape))
         return found
 
+    def smaller(self) -> Operation:
+        """The operation on arrays of a few numbers."""
+        shapes = tuple([type(shape)(min(n, _FEW) for n in shape) for shape in self.shapes])
+        return self._replace(shapes=shapes, below=min(self.below, _FEW))
+
+
+_FEW = 4
+
 
 def _torch() -> Any:
     return import_module("torch")
@@ -50,21 +58,21 @@ def _functional() -> Any:
     return import_module("torch.nn.functional")
 
 
-def _pulled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """PyTorch's result and gradient of the first operand, for a cotangent that comes last."""
+def _pulled(function: Callable[..., Any], count: int = 1) -> Callable[..., Any]:
+    """PyTorch's result and gradients of the first operands, for a cotangent that comes last."""
 
-    def both(x: Any, *others: Any) -> Any:
-        leaf = x.detach().requires_grad_()
-        result = function(leaf, *others[:-1])
-        return result.detach(), *_torch().autograd.grad(result, [leaf], others[-1])
+    def both(*operands: Any) -> Any:
+        leaves = [x.detach().requires_grad_() for x in operands[:count]]
+        result = function(*leaves, *operands[count:-1])
+        return result.detach(), *_torch().autograd.grad(result, leaves, operands[-1])
 
     return both
 
 
-def _both(function: Callable[..., Any]) -> Callable[..., Any]:
-    def both(x: Any, *others: Any) -> Any:
-        result, pullback = vjp(lambda x: function(x, *others[:-1]), x)
-        return result, *pullback(others[-1])
+def _both(function: Callable[..., Any], count: int = 1) -> Callable[..., Any]:
+    def both(*operands: Any) -> Any:
+        result, pullback = vjp(lambda *first: function(*first, *operands[count:-1]), *operands[:count])
+        return result, *pullback(operands[-1])
 
     return both
 
@@ -79,6 +87,10 @@ def _rows_added(table: Any, at: Any, rows: Any) -> Any:
 
 def _torch_rows_added(table: Any, at: Any, rows: Any) -> Any:
     return _torch().zeros_like(table).index_add_(0, at, rows)
+
+
+def _attention(q: Any, k: Any, v: Any) -> Any:
+    return nn.dot_product_attention(q, k, v)
 
 
 def _torch_attention(*operands: Any) -> Any:
@@ -116,11 +128,9 @@ OPERATIONS: dict[str, Operation] = {
     "sort of 4096 × 1024": Operation(
         ((4096, 1024),), lambda x: jnp.sort(x, 1), lambda: lambda x: _torch().sort(x, 1)[0], 8 << 22
     ),
-    "attention, 8 × 16 heads × 1024 × 64": Operation(
-        (_HEADS,) * 3,
-        lambda q, k, v: nn.dot_product_attention(q, k, v),
-        lambda: _torch_attention,
-        0,
+    "attention, 8 × 16 heads × 1024 × 64": Operation((_HEADS,) * 3, _attention, lambda: _torch_attention, 0),
+    "attention, forward and backward": Operation(
+        (_HEADS,) * 4, _both(_attention, 3), lambda: _pulled(_torch_attention, 3), 0
     ),
     "gradient of an embedding, 65,536 of 50,000 × 256": Operation(
         ((50_000, 256), [65_536], (65_536, 256)), _rows_added, lambda: _torch_rows_added, 4 * 256 * 115_536, 50_000
@@ -128,9 +138,11 @@ OPERATIONS: dict[str, Operation] = {
 }
 
 
-def measured(name: str, device: Any) -> dict[str, float]:
+FIRST = tuple([name for name in OPERATIONS if name.startswith("attention")])  # none has been timed
+
+
+def measured(operation: Operation, device: Any) -> dict[str, float]:
     """µs of functad, of PyTorch where it has a GPU, and of copies of as many bytes; by how much results differ."""
-    operation = OPERATIONS[name]
     given = operation.arguments()
     compiled, on_device = _compiled(operation, given, device)
     found = {"µs": gpu_operators.time_of(compiled, on_device, device)}
@@ -142,9 +154,8 @@ def measured(name: str, device: Any) -> dict[str, float]:
     return found
 
 
-def prepare(name: str, device: Any) -> None:
+def prepare(operation: Operation, device: Any) -> None:
     """Compile the kernels, and keep them on the disk."""
-    operation = OPERATIONS[name]
     compiled, on_device = _compiled(operation, operation.arguments(), device)
     block_until_ready(compiled(*on_device))
 

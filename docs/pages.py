@@ -18,6 +18,7 @@ PICTURES = {
     for folder, name in [
         ("benchmarks/results", "gradbench.svg"),
         ("benchmarks/results", "roofline-both.svg"),
+        ("benchmarks/results", "roofline-2-both.svg"),
         ("docs/pictures", "loss.svg"),
     ]
 }

@@ -1,4 +1,4 @@
-"""The plan: which instructions run chunk by chunk together, and which threads may share.
+"""Blocks: which instructions run together, chunk by chunk of their rows, and which of them threads share.
 
 Knows instructions by what they read and write; no text and no addresses.
 """

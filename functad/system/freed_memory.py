@@ -90,11 +90,14 @@ def _lend(memory: np.ndarray) -> bool:
     return not madvise(ctypes.c_void_p(first), ctypes.c_size_t(end - first), mmap.MADV_FREE)
 
 
+_LIMIT_OF_CONTAINER = "/sys/fs/cgroup/memory.max"
+
+
 @cache
 def _memory_of_process() -> int:
     """Bytes that the process may have: the machine's memory, or less where its container or a limit says so."""
     limits = [os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE]
-    with suppress(OSError, ValueError), open("/sys/fs/cgroup/memory.max", encoding="ascii") as file:
+    with suppress(OSError, ValueError), open(_LIMIT_OF_CONTAINER, encoding="ascii") as file:
         limits.append(int(file.read()))  # not a number, "max", if there is none
     if resource is not None:
         # What is lent still takes addresses, which the system does not take back.
@@ -114,7 +117,7 @@ _lent: dict[int, np.ndarray] = {}
 def aligned_empty(shape: Sequence[int], dtype: Any) -> np.ndarray:
     """An array that begins at a cache line and that nothing was written to, as `numpy.empty`."""
     memory = _memory_for(math.prod(shape) * np.dtype(dtype).itemsize)
-    return np.ndarray(shape, dtype, memory, _unaligned(memory))
+    return np.ndarray(shape, dtype, memory, _start_in(memory))
 
 
 def aligned_copy(array: np.ndarray, dtype: Any = None) -> np.ndarray:
@@ -143,23 +146,23 @@ def large_empty(shape: Sequence[int], dtype: Any) -> np.ndarray:
 
 
 def _large(memory: np.ndarray, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
-    return np.ndarray(shape, dtype, memory.view(LargeBlock), _unaligned(memory))
+    return np.ndarray(shape, dtype, memory.view(LargeBlock), _start_in(memory))
 
 
 def _memory_for(nbytes: int) -> np.ndarray:
-    if nbytes > sys.maxsize - machine_model.CACHE_LINE:
+    if nbytes > sys.maxsize - memory_bytes(0):
         raise MemoryError(f"an array of {nbytes:,} bytes")
     return AlignedMemory(memory_bytes(nbytes), np.uint8)
 
 
 def memory_bytes(nbytes: int) -> int:
-    """How much memory holds an array of so many bytes that begins at a cache line."""
-    return nbytes + machine_model.CACHE_LINE
+    """How much memory holds an array of so many bytes that begins at a cache line, half a page behind its start."""
+    return nbytes + machine_model.CACHE_LINE + machine_model.BEFORE_A_RESULT
 
 
-def _unaligned(memory: np.ndarray) -> int:
-    """How many bytes after the beginning of some memory a cache line begins."""
-    return -_address(memory) % machine_model.CACHE_LINE
+def _start_in(memory: np.ndarray) -> int:
+    """How many bytes after the beginning of some memory its array begins."""
+    return machine_model.BEFORE_A_RESULT + -_address(memory) % machine_model.CACHE_LINE
 
 
 def _address(memory: np.ndarray) -> int:

@@ -234,6 +234,16 @@ def test_bodies_are_simplified():
     assert names(scan.params["jaxpr"]) == ["add"]
 
 
+def test_a_body_knows_the_numbers_that_a_call_gave_its_loop():
+    @functad.jit
+    def damped(x, factor, rate):
+        return lax.scan(lambda c, _: (jnp.sin(c) * factor / rate, None), x, None, 100)[0]
+
+    program = optimized_program(lambda x: damped(x, 1.0, 3.0), ROWS[0])
+    (scan,) = scans(program)
+    assert names(scan.params["jaxpr"]) == ["sin", "div"] and scan.params["num_consts"] == 0
+
+
 def test_the_size_of_a_program_does_not_depend_on_the_length_of_a_loop():
     def fun(xs):
         return functad.grad(lambda xs: lax.scan(lambda c, x: (jnp.sin(c * x), c), jnp.float32(1), xs)[1].sum())(xs)

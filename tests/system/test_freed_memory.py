@@ -6,6 +6,7 @@ import mmap
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -87,13 +88,15 @@ def test_a_large_array_takes_the_memory_of_a_dead_one_of_its_size(monkeypatch: p
 def test_no_more_is_kept_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(freed_memory, "_kept", {})
     monkeypatch.setattr(freed_memory, "_lent", {})
-    monkeypatch.setattr(machine_model, "KEPT_FREED_BYTES", 4 * (SHAPE[0] * 4 + machine_model.CACHE_LINE))
+    monkeypatch.setattr(machine_model, "KEPT_FREED_BYTES", 4 * freed_memory.memory_bytes(SHAPE[0] * 4))
     arrays = [large_empty(SHAPE, "float32") for _ in range(6)]
     newest = address(arrays[-1])
     while arrays:
         del arrays[0]
     assert len(freed_memory._kept) == 4
-    assert any(0 <= newest - memory.ctypes.data < machine_model.CACHE_LINE for memory in freed_memory._kept.values())
+    assert any(
+        0 <= newest - memory.ctypes.data < freed_memory.memory_bytes(0) for memory in freed_memory._kept.values()
+    )
     monkeypatch.setattr(machine_model, "KEPT_FREED_BYTES", 1000)
     large_empty((SHAPE[0] + 7,), "float32")
     assert not freed_memory._kept
@@ -116,7 +119,7 @@ def lazily_freed(places: list[int], nbytes: int) -> int:
 def test_what_is_beyond_the_limit_is_lent_to_the_system_up_to_a_part_of_the_machines_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    nbytes = SHAPE[0] * 4 + machine_model.CACHE_LINE
+    nbytes = freed_memory.memory_bytes(SHAPE[0] * 4)
     monkeypatch.setattr(freed_memory, "_kept", {})
     monkeypatch.setattr(freed_memory, "_lent", {})
     monkeypatch.setattr(machine_model, "KEPT_FREED_BYTES", 1000)
@@ -160,6 +163,16 @@ def test_what_lives_until_the_interpreter_ends_is_left_alone() -> None:
     assert done.returncode == 0 and done.stderr == ""
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit is Linux's")
+def test_what_is_lent_is_a_part_of_what_the_container_may_have(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    of_process, limit = freed_memory._memory_of_process.__wrapped__, tmp_path / "memory.max"
+    monkeypatch.setattr(freed_memory, "_LIMIT_OF_CONTAINER", str(limit))
+    whole = of_process()  # there is no such file
+    for text, expected in ((f"{whole // 3}\n", whole // 3), (f"{2 * whole}\n", whole), ("max\n", whole), ("", whole)):
+        limit.write_text(text)
+        assert of_process() == expected, text
+
+
 @pytest.mark.parametrize("dtype", ["float32", BFLOAT16])
 def test_large_results_are_donated_in_place_and_are_nobody_elses(dtype: str) -> None:
     twice = functad.jit(lambda x: 2 * x)
@@ -200,3 +213,17 @@ def test_donated_memory_is_aligned_after_a_step_and_then_stays() -> None:
     assert address(np.asarray(other)) != places[0]
     np.testing.assert_array_equal(view, 4)
     np.testing.assert_array_equal(np.asarray(other), 8)
+
+
+@pytest.mark.parametrize("elements", [1 << 15, 9 << 20])
+def test_results_begin_half_a_page_behind_the_start_of_their_memory(elements: int) -> None:
+    """So that arrays which are allocated one after another do not lie a few bytes further in their pages each."""
+    x = np.ones(elements, np.float32)
+    own = freed_memory.empty_for(x.shape, x.dtype)(x.shape, x.dtype)
+    for result in (own, functad.jit(lambda x: -x)(x)._value):
+        memory = result
+        while type(memory) is not freed_memory.AlignedMemory:
+            memory = memory.base
+        behind = address(result) - address(memory)
+        assert 0 <= behind - machine_model.BEFORE_A_RESULT < machine_model.CACHE_LINE
+        assert address(result) + result.nbytes <= address(memory) + memory.nbytes

@@ -1,4 +1,4 @@
-"""Parts: which results of nests are stored in a joined array from the start, so that nobody copies them there.
+"""Joins in place: which results of nests are stored in a joined array from the start, so that nobody copies them there.
 
 Knows groups and what they read; no memory.
 """

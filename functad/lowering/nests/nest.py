@@ -19,8 +19,9 @@ from functad.lowering.nests.names import words_in
 from functad.primitives.loops.text import cast
 from functad.records import NamedTuple
 
-# A statement runs at each point of all loops, or after the reduction loops; a reduction of what is kept in those ends
-# across all of the nest.
+# Where a statement stands. In a nest that reduces rows, `for i: [for j: total += f(x[i, j])]; y[i] = g(total)`, PRE is
+# at each point of all loops (f), and POST behind the reduction loops (g and y). A reduction of columns in that nest,
+# over i, has ended only ACROSS all of it.
 PRE, POST, ACROSS = 0, 1, 2
 
 

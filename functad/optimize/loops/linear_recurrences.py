@@ -65,7 +65,7 @@ def rewrite_linear_recurrence(scan: Scan) -> None:
     chain = [i for i in range(count) if not _is_sum(i, forms[:count])]
     if not chain or _may_vanish(forms, program):
         return
-    steps = scan.for_all_steps(program)
+    steps = scan.for_all_steps(program, [v for _, v in (*scan.consts, *scan.xs)])
     if steps is None:
         return
     stacks = [v for v, is_stacked in zip(computed, steps.stacked) if is_stacked]

@@ -10,7 +10,7 @@ from typing import Any
 from functad.editing.common_subexpressions import atom_key, share_common_subexpressions
 from functad.editing.rewriting import View
 from functad.editing.substitution import Substitution, copied
-from functad.ir import Atom, Eqn, Program, Var
+from functad.ir import Atom, Aval, Eqn, Program, Var
 from functad.primitives.common import move_axis
 from functad.records import NamedTuple
 from functad.tracing import eval_program
@@ -129,10 +129,30 @@ class Scan(LoopBody):
         """What a function gives that is computed in front of the loop."""
         return self.view.compute(fun, operands, self.origin)
 
-    def for_all_steps(self, program: Program) -> AllSteps | None:
-        """What a Program of the body's constants and slices gives in all steps, if that needs no array constants."""
-        dims = (*[None] * len(self.consts), *[0] * len(self.xs))
-        return all_steps(program, self.length, dims, [a for a, _ in (*self.consts, *self.xs)])
+    def stack_of(self, atom: Atom) -> Atom | None:
+        """The values in all steps of what the loop reads slice by slice, or stacks."""
+        stacks = [*(a for a, v in self.xs if v is atom), *(v for a, v in self.ys if a is atom)]
+        return stacks[0] if stacks else None
+
+    def stacked(self, atom: Atom) -> Atom:
+        """The values of an atom of the body in all steps, which it stacks from now on if it did not."""
+        stack = self.stack_of(atom)
+        if stack is None:
+            stack = Var(Aval((self.length, *atom.aval.shape), atom.aval.dtype))
+            self.ys.append((atom, stack))
+        return stack
+
+    def for_all_steps(self, program: Program, reads: Sequence[Var]) -> AllSteps | None:
+        """What a Program of these variables of the body gives in all steps, if that needs no array constants."""
+        consts: dict[Atom, Atom] = {v: a for a, v in self.consts}
+        operands = [consts[v] if v in consts else self.stacked(v) for v in reads]
+        mapped = batch_program(program, self.length, tuple(None if v in consts else 0 for v in reads))
+
+        def run(*args: Any) -> list[Any]:
+            outs = zip(eval_program(mapped.program, args), mapped.out_dims)
+            return [o if d is None else move_axis(o, d, 0) for o, d in outs]
+
+        return None if mapped.program.consts else AllSteps(run, operands, [d is not None for d in mapped.out_dims])
 
 
 class AllSteps(NamedTuple):
@@ -141,20 +161,6 @@ class AllSteps(NamedTuple):
     run: Callable[..., list[Any]]
     operands: list[Atom]
     stacked: list[bool]
-
-
-def all_steps(program: Program, length: int, dims: Sequence[int | None], operands: Sequence[Atom]) -> AllSteps | None:
-    """What a Program gives in all steps, of operands that are stacks, or the same in all; None if it needs constants.
-
-    dims: 0 for a stack, else None.
-    """
-    mapped = batch_program(program, length, tuple(dims))
-
-    def run(*args: Any) -> list[Any]:
-        outs = zip(eval_program(mapped.program, args), mapped.out_dims)
-        return [o if d is None else move_axis(o, d, 0) for o, d in outs]
-
-    return None if mapped.program.consts else AllSteps(run, list(operands), [d is not None for d in mapped.out_dims])
 
 
 @dataclass

@@ -55,6 +55,8 @@ def _simplified(program: Program, simplify: Simplify) -> Program:
 def _with_literals(program: Program, operands: Sequence[Atom]) -> Program:
     """The Program with the first of its inputs known, where operands are literals; all stay inputs."""
     known = Substitution((v, a) for v, a in zip(program.invars, operands) if isinstance(a, Literal))
+    if not known:
+        return program
     return program.replace(eqns=known.within(program.eqns), outvars=known.read_all(program.outvars))
 
 
@@ -105,7 +107,8 @@ def _optimize_steps(eqn: Eqn, view: View, simplify: Simplify, strip: bool) -> No
     strip: whether all that it adds up is computed behind it.
     """
     with within(eqn, strip):
-        eqn = eqn.replace(params={**eqn.params, "jaxpr": _simplified(eqn.params["jaxpr"], simplify)})
+        body = _with_literals(eqn.params["jaxpr"], eqn.invars[: eqn.params["num_consts"]])
+        eqn = eqn.replace(params={**eqn.params, "jaxpr": _simplified(body, simplify)})
     if not strip and is_short(eqn):  # its few products are as fast one by one, where the arrays lie
         view.replace(eqn.outvars, view.compute(partial(unrolled_scan, eqn), eqn.invars, eqn))
         return

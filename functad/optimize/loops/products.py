@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial, reduce
 from typing import Any
 
@@ -58,7 +58,7 @@ def hoist_products(scan: Scan) -> None:
     inputs = [v for _, v in (*scan.consts, *scan.xs)]
     computed = [e for e in scan.eqns if known.issuperset(e.outvars)]
     products = eliminate_dead_code(Program(inputs, (), (), computed, wanted, f"products_{scan.name}"))
-    found = scan.for_all_steps(products) if chosen else None
+    found = scan.for_all_steps(products, inputs) if chosen else None
     if found is not None and all(found.stacked):
         scan.eqns = [e for e in scan.eqns if e not in chosen]
         scan.xs += zip(scan.before(found.run, found.operands), wanted)
@@ -182,16 +182,16 @@ def sink_sums(scan: Scan) -> None:
     `total += transpose(dot_general(a, b))` becomes the product of the stacked a and b, summed over the steps, too:
     the gradient of a weight. Sums over axes of something that is stacked anyway (of a bias) are treated alike.
     """
-    sums = [s for s in sums_over_steps(scan, machine_model.LARGEST_HOISTED_PRODUCT) if not stays_in_loop(s.source)]
-    stacks = stacks_of(scan)
+    sums = sums_over_steps(scan, partial(is_sum, largest=machine_model.LARGEST_HOISTED_PRODUCT))
+    sums = [one for one in sums if not stays_in_loop(one.source)]
     for primitive, most in (dot_general_p, machine_model.MOST_EXTRA_BYTES), (reduce_sum_p, 0):
         for one in sums:
-            if one.source.primitive is primitive and extra_bytes(scan, one.source.invars, stacks) <= most:
-                finish_sum(scan, one, stacks)
+            if one.source.primitive is primitive and extra_bytes(scan, one.source.invars) <= most:
+                finish_sum(scan, one)
 
 
 class SumOverSteps(NamedTuple):
-    """A carry to which each step only adds a product or a sum, behind moves of it: the equations, the sum last."""
+    """A carry to which each step only adds what an equation gives, behind moves of it: the equations, the sum last."""
 
     carry: Carry
     eqns: list[Eqn]
@@ -201,17 +201,22 @@ class SumOverSteps(NamedTuple):
         return self.eqns[0]
 
 
-def sums_over_steps(scan: Scan, largest: float) -> list[SumOverSteps]:
-    """The carries that only add up products, of so many operations at most, or sums."""
+def sums_over_steps(scan: Scan, is_source: Callable[[Eqn], bool]) -> list[SumOverSteps]:
+    """The carries that only add up what such equations give."""
     defined, uses = definitions(scan.body()), scan.uses()
     sums = []
     for carry in scan.carries:
         total = addition(carry, defined, uses)
         if total is not None:
             (term,) = (a for a in total.invars if a is not carry.read)
-            chain = linear_chain(term, defined, uses, largest)
+            chain = linear_chain(term, defined, uses, is_source)
             sums += [SumOverSteps(carry, [*chain, total])] if chain else []
     return sums
+
+
+def is_sum(eqn: Eqn, largest: float = math.inf) -> bool:
+    """Whether an equation is a sum, or a product of so many operations at most."""
+    return eqn.primitive is reduce_sum_p or eqn.primitive is dot_general_p and operations(eqn) <= largest
 
 
 def addition(carry: Carry, defined: Mapping[Atom, Eqn], uses: Counter[Atom]) -> Eqn | None:
@@ -223,12 +228,14 @@ def addition(carry: Carry, defined: Mapping[Atom, Eqn], uses: Counter[Atom]) -> 
     return total if alone else None
 
 
-def linear_chain(term: Atom, defined: Mapping[Atom, Eqn], uses: Counter[Atom], largest: float) -> list[Eqn]:
-    """The product or the sum that a term comes from, and the moves after it, each used only here; or nothing."""
+def linear_chain(
+    term: Atom, defined: Mapping[Atom, Eqn], uses: Counter[Atom], is_source: Callable[[Eqn], bool]
+) -> list[Eqn]:
+    """The equation that a term comes from, and the moves after it, each used only here; or nothing."""
     chain: list[Eqn] = []
     while uses[term] == 1 and (eqn := defined.get(term)) is not None:
         chain.insert(0, eqn)
-        if eqn.primitive is reduce_sum_p or eqn.primitive is dot_general_p and operations(eqn) <= largest:
+        if is_source(eqn):
             return chain
         if not is_move(eqn):
             break
@@ -244,30 +251,15 @@ def is_move(eqn: Eqn) -> bool:
     return len(eqn.invars) == 1 and kind_of(dtype) == "f" and np.can_cast(dtype, eqn.invars[0].aval.dtype)
 
 
-def stacks_of(scan: Scan) -> dict[Atom, Atom]:
-    """The values in all steps of what a loop stacks, or reads slice by slice."""
-    stacks: dict[Atom, Atom] = {a: v for a, v in scan.ys if isinstance(a, Var)}
-    return stacks | {v: a for a, v in scan.xs}
-
-
-def extra_bytes(scan: Scan, atoms: Iterable[Atom], stacks: Mapping[Atom, Atom]) -> float:
+def extra_bytes(scan: Scan, atoms: Collection[Atom]) -> float:
     """The bytes that stacking atoms for all steps adds; none for what is stacked, or read, already."""
-    atoms, consts = list(atoms), {v for _, v in scan.consts}
+    consts = {v for _, v in scan.consts}
     if any(isinstance(a, Literal) or a in consts for a in atoms):
         return math.inf  # it is the same in all steps
-    return sum(_bytes(scan, a.aval) for a in atoms if a not in stacks)
+    return sum(_bytes(scan, a.aval) for a in atoms if scan.stack_of(a) is None)
 
 
-def stack_of(scan: Scan, atom: Atom, stacks: dict[Atom, Atom]) -> Atom:
-    """The values of an atom of the body in all steps."""
-    if atom not in stacks:
-        stack = Var(Aval((scan.length, *atom.aval.shape), atom.aval.dtype))
-        stacks[atom] = stack
-        scan.ys.append((atom, stack))
-    return stacks[atom]
-
-
-def finish_sum(scan: Scan, one: SumOverSteps, stacks: dict[Atom, Atom]) -> None:
+def finish_sum(scan: Scan, one: SumOverSteps) -> None:
     """Take a sum out of the loop: compute it afterwards from stacked values, and add what the carry started from."""
     source, *moves, total = one.eqns
     compute = _joint_product if source.primitive is dot_general_p else _joint_sum
@@ -278,8 +270,7 @@ def finish_sum(scan: Scan, one: SumOverSteps, stacks: dict[Atom, Atom]) -> None:
             value = bind(eqn.primitive, value, **eqn.params)
         return [bind(total.primitive, start, value)]
 
-    operands = [stack_of(scan, a, stacks) for a in source.invars]
-    scan.after.append((run, [one.carry.init, *operands], [one.carry.result]))
+    scan.after.append((run, [one.carry.init, *map(scan.stacked, source.invars)], [one.carry.result]))
     scan.carries.remove(one.carry)
     scan.eqns = [e for e in scan.eqns if e not in one.eqns]
 

@@ -6,7 +6,6 @@ without carries may be one kernel of rows (`devices.py`), and sums over rows are
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -14,17 +13,15 @@ from typing import Any
 from functad import machine_model
 from functad.control import scan_p
 from functad.editing.rewriting import spliced
-from functad.ir import UNKNOWN, Atom, Aval, Eqn, Program, Var, definitions
+from functad.ir import UNKNOWN, Aval, Eqn, Program, Var, definitions
 from functad.optimize.loops.devices import is_in_map, optimizing_for
-from functad.optimize.loops.parts import Scan, Simplify, all_steps, take_scan_apart
+from functad.optimize.loops.parts import Scan, Simplify, take_scan_apart
 from functad.optimize.loops.products import (
     addition,
     extra_bytes,
     finish_sum,
-    is_move,
+    is_sum,
     linear_chain,
-    stack_of,
-    stacks_of,
     sums_over_steps,
 )
 from functad.optimize.loops.unrolling import has_large_product
@@ -46,11 +43,11 @@ def steps_of_strip(eqn: Eqn, simplify: Simplify) -> int:
         return 0
     scan = take_scan_apart(eqn.replace(params={**eqn.params, "jaxpr": body}))
     _move_products_behind_loops(scan)
-    sums, stacks = sums_over_steps(scan, math.inf), stacks_of(scan)
+    sums = sums_over_steps(scan, is_sum)
     if len(sums) < count:
         return 0
     operands = {a for s in sums for a in s.source.invars}  # each is stacked once
-    each = extra_bytes(scan, operands, stacks) / length
+    each = extra_bytes(scan, operands) / length
     fitting = [n for n in range(2, length + 1) if length % n == 0 and n * each <= machine_model.CUDA_STRIP_BYTES]
     return max(fitting, default=0)
 
@@ -70,9 +67,8 @@ def _simplified_as_map(eqn: Eqn, simplify: Simplify) -> Program:
 def sink_all_sums(scan: Scan) -> None:
     """Compute all that a scan adds up behind it, of what its steps stack."""
     _move_products_behind_loops(scan)
-    stacks = stacks_of(scan)
-    for one in sums_over_steps(scan, math.inf):
-        finish_sum(scan, one, stacks)
+    for one in sums_over_steps(scan, is_sum):
+        finish_sum(scan, one)
 
 
 def of_steps(eqn: Eqn, steps: int) -> Program:
@@ -106,18 +102,10 @@ def _over_strips(eqn: Eqn, strip: int, body: Program, *operands: Any) -> list[An
 
 def _move_products_behind_loops(scan: Scan) -> None:
     """Products that a loop in a step stacks, of which the scan adds up all, are computed behind that loop at once."""
-    defined, uses = definitions(scan.body()), scan.uses()
     wanted: dict[Eqn, list[Var]] = {}  # loops in a step, and which stacks of theirs
-    for carry in scan.carries:
-        total = addition(carry, defined, uses)
-        if total is None:
-            continue
-        (term,) = (a for a in total.invars if a is not carry.read)
-        while uses[term] == 1 and (eqn := defined.get(term)) is not None and is_move(eqn):
-            term = eqn.invars[0]
-        inner = defined.get(term)
-        if uses[term] == 1 and inner is not None and inner.primitive is scan_p and isinstance(term, Var):
-            wanted.setdefault(inner, []).append(term)
+    for one in sums_over_steps(scan, lambda eqn: eqn.primitive is scan_p):
+        inner, reader, *_ = one.eqns
+        wanted.setdefault(inner, []).extend(v for v in inner.outvars if v in reader.invars)
     for inner, stacks in wanted.items():
         place = scan.eqns.index(inner)
         scan.eqns[place : place + 1] = _with_products_behind(inner, stacks)
@@ -126,23 +114,19 @@ def _move_products_behind_loops(scan: Scan) -> None:
 def _with_products_behind(eqn: Eqn, wanted: Sequence[Var]) -> list[Eqn]:
     """A loop, and behind it the products of which some of its stacks are."""
     scan = take_scan_apart(eqn)
-    stacks = stacks_of(scan)
     behind: list[Eqn] = []
     for atom, result in [(a, v) for a, v in scan.ys if v in wanted]:
-        chain = linear_chain(atom, definitions(scan.body()), scan.uses(), math.inf)
+        chain = linear_chain(atom, definitions(scan.body()), scan.uses(), is_sum)
         if chain and chain[0].primitive is dot_general_p:
             scan.ys.remove((atom, result))
             scan.eqns = [e for e in scan.eqns if e not in chain]
-            behind += _in_all_steps(scan, chain, result, stacks)
+            behind += _in_all_steps(scan, chain, result)
     return [scan.eqn(), *behind]
 
 
-def _in_all_steps(scan: Scan, chain: Sequence[Eqn], result: Var, stacks: dict[Atom, Atom]) -> list[Eqn]:
+def _in_all_steps(scan: Scan, chain: Sequence[Eqn], result: Var) -> list[Eqn]:
     """The equations of what a chain gives in all steps of a loop, which stacks what it reads."""
-    consts: dict[Atom, Atom] = {v: a for a, v in scan.consts}
     inputs = [a for a in chain[0].invars if isinstance(a, Var)]
-    program = Program(inputs, (), (), chain, chain[-1].outvars)
-    operands = [consts[a] if a in consts else stack_of(scan, a, stacks) for a in inputs]
-    found = all_steps(program, scan.length, [None if a in consts else 0 for a in inputs], operands)
+    found = scan.for_all_steps(Program(inputs, (), (), chain, chain[-1].outvars), inputs)
     assert found is not None, "products and moves need no constants"
-    return spliced(found.run, operands, chain[-1].replace(outvars=(result,)))
+    return spliced(found.run, found.operands, chain[-1].replace(outvars=(result,)))

@@ -186,6 +186,7 @@ def core(request, monkeypatch):
     """The processor that OpenBLAS takes this one, which has AVX-512, for while the test runs; or another library."""
     monkeypatch.setattr(blas, "_is_direct", lambda dtype: dtype.kind == "f" and request.param in blas._DIRECT_CORES)
     monkeypatch.setattr(blas, "is_narrow", lambda dtype: dtype.kind == "f" and request.param == "Haswell")
+    monkeypatch.setattr(blas, "has_thin_products", lambda dtype: False)
     return request.param
 
 

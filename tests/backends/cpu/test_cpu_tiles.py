@@ -9,7 +9,7 @@ from cpu_program_tools import check_plain
 import functad
 import functad.numpy as jnp
 from functad import machine_model
-from functad.backends.cpu.compile import target
+from functad.backends.cpu.compile import machine, target
 from functad.backends.cpu.lowering import CpuLowering
 
 pytestmark = pytest.mark.generated(every=3)  # tables of shapes, dtypes and ways
@@ -92,7 +92,13 @@ def test_bands_are_turned_by_optimised_code_and_pass_by_the_caches():
     text = assembly_of_transpose(np.float32)
     moves = text.count("vunpck") + text.count("vperm") + text.count("vinsert") + text.count("vshuf")
     assert moves >= 32 and 1 <= text.count("vmovnt") <= 16 and text.count("sfence") == 1
-    assert text.count("imul") <= 2  # places of rows are computed before the loops
+
+
+def test_llvm_works_on_bands_though_no_element_stands_in_their_text():
+    generated = CpuLowering(functad.make_jaxpr(lambda x: x.T)(np.zeros((1024, 1024), np.float32))).generated
+    assert "[" not in generated.source.partition("def ")[2].split("\n", 2)[2]
+    parts = machine._kernels(generated.source, "kernels.py", generated.signatures, {}, fused=False)
+    assert [batch.effort for batch in machine._batches(parts)] == [3]
 
 
 @pytest.mark.parametrize(("dtype", "side"), [("float32", 16), ("uint64", 8)])

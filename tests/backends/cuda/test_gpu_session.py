@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import gpu_operators, gpu_table
+from benchmarks import gpu_operators, gpu_others, gpu_table
 
 ROOT = Path(__file__).parents[3]
 
@@ -33,7 +33,11 @@ def test_the_session_in_the_simulator(tmp_path: Path) -> None:
     operators = {
         f"operator {name}, {way}, {n}" for name in ("sum", "matmul") for way in ("forward", "both") for n in (2, 3)
     }
-    assert {*operators, "overhead of a call", "W5-128, functad"} <= set(found["results"])
+    others = {f"operation {name}" for name in gpu_others.OPERATIONS}
+    assert {*operators, *others, "overhead of a call", "W5-128, functad"} <= set(found["results"])
+    order = list(found["results"])
+    assert order[:2] == ["overhead of a call", "W5-128, functad"]
+    assert order.index("operation attention, forward and backward") < order.index("operation softmax")
     assert any(text.startswith("W5-128, torch, graph: LookupError") for text in found["left out"])
     assert "<svg" in (tmp_path / "gpu-steps.svg").read_text("utf-8")
     assert {"gpu-roofline-forward.svg", "gpu-roofline-both.svg", "gpu-threads.svg"} <= set(os.listdir(tmp_path))

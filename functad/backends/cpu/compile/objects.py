@@ -30,7 +30,7 @@ from functad.system.cache import atomic_write, cache_dir, read_file
 from functad.system.garbage import collection_paused
 from functad.system.log import logger
 from functad.system.once import imported, unforked
-from functad.system.source_files import python_files
+from functad.system.source_files import files_of
 from functad.version import __version__
 
 _SOURCES = (Path(__file__).parent.parent, Path(formulas.__path__[0]), Path(machine_model.__path__[0]))
@@ -265,8 +265,7 @@ def compilation_key(*parts: str) -> str:
 def _environment() -> tuple[str, ...]:
     versions = (__version__, *map(_version_file, ("numba", "llvmlite")), np.__version__, sys.version)
     # Kernels call functions that are defined in these folders, whose files also decide how they are compiled.
-    files = sorted(file.path for folder in _SOURCES for file in python_files(str(folder)))
-    compiler = _digest_of(files)
+    compiler = digest_of(sorted({path for folder in _SOURCES for path in files_of(folder)}))
     return (*versions, platform.system(), platform.machine(), *processor(), compiler)
 
 
@@ -277,10 +276,10 @@ def _version_file(package: str) -> str:
         return "absent"  # kernels are kept to be read
     folder = Path(found.origin).parent
     version = folder / "_version.py"
-    return _digest_of([str(version if version.exists() else folder / "__init__.py")])
+    return digest_of([str(version if version.exists() else folder / "__init__.py")])
 
 
-def _digest_of(files: Sequence[str]) -> str:
+def digest_of(files: Sequence[str]) -> str:
     digest = hashlib.sha256()
     for path in files:
         with open(path, "rb", buffering=0) as file:

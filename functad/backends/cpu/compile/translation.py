@@ -86,7 +86,9 @@ class KernelTranslation:
         self.places: dict[str, Value] = {}  # of the variables that are set more than once: where they lie
         self.loops: list[tuple[ir.Block, ir.Block]] = []  # where `continue` and `break` go
         self.has_wide_loop = False
-        self.only_calls = True  # no element of an array is read or written here
+        self.only_calls = (
+            True  # no element of an array is read or written, nor by loops that stand in the place of a call
+        )
 
     def write(self, function: ir.Function, arguments: Sequence[types.Type]) -> None:
         """Write the body of a function of Numba's kind that is given these arguments and returns nothing."""
@@ -367,10 +369,9 @@ class KernelTranslation:
     def of_Call(self, node: ast.Call) -> Value:
         if not isinstance(node.func, ast.Name) or node.keywords:
             raise NotSimple("another call")
-        result = self.call(self.function(node.func.id), [self.value(argument) for argument in node.args])
-        if result.value is not None and isinstance(result.value.type, ir.PointerType):
-            self.only_calls = False  # memory of the kernel's own, which the call fills
-        return result
+        function = self.function(node.func.id)
+        self.only_calls &= not getattr(function, "is_loop", False)
+        return self.call(function, [self.value(argument) for argument in node.args])
 
     def function(self, name: str) -> Any:
         found = self.names.get(name, getattr(builtins, name, None))

@@ -5,17 +5,17 @@ It must not know what their functions do.
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import ModuleType
 
 from functad.backends.cpu.compile import objects
 from functad.backends.cpu.compile.loader import Loaded
 from functad.system.once import imported
+from functad.system.source_files import text_of
 
 
 def load_words(*modules: ModuleType, identity: str, effort: int = 0) -> objects.LoadedObject:
     """The functions that modules export, compiled together. effort: see `integer_compiler.compile_words`."""
-    source = "\n".join(Path(str(module.__file__)).read_text(encoding="utf-8") for module in modules)
+    source = "\n".join(map(text_of, modules))
     exports = tuple([name for module in modules for name in module.EXPORTS])
     names = {name: value for module in modules for name, value in vars(module).items()}
 

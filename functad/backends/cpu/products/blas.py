@@ -8,9 +8,9 @@ from __future__ import annotations
 import ctypes
 import importlib
 import os
+import sys
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from functad.dtypes import kind_of
 from functad.errors import ArgumentError
 from functad.system import lapack, numpy_sort
 from functad.system.blas_library import Blas, library_at, numpys_blas
+from functad.system.source_files import text_of
 
 try:
     from functad.backends.cpu.products.own import gemm_table as own
@@ -286,5 +287,5 @@ def _own_kernel(dtype: np.dtype[Any]) -> Loaded:
         fallback = importlib.import_module("functad.backends.cpu.products.gemm_fallback")
         return bytes(fallback.compile_gemm(dtype))
 
-    source = Path(__file__).with_name("gemm_fallback.py").read_text(encoding="utf-8")
+    source = text_of(sys.modules[__name__], "gemm_fallback.py")
     return objects.get_functions(source, dtype.name, ("gemm",), make).addresses

@@ -178,7 +178,7 @@ def new_aligned(pool, entry) -> int:
     if memory == 0:
         return 0
     line = machine_model.CACHE_LINE
-    start = (memory[HEAD] + line - 1) // line * line
+    start = (memory[HEAD] + machine_model.BEFORE_A_RESULT + line - 1) // line * line
     array = new_result(pool, entry, start, IN_ROWS)
     if array == 0:
         call_word(pool[w.DECREF], memory)

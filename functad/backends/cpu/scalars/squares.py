@@ -34,6 +34,7 @@ def _band(side: int) -> Callable[..., Any]:
         return np.array([elements[first + pitch * j + i] for i in range(side) for j in range(length)])
 
     band.__name__ = band.__qualname__ = f"transposed_band_{side}"
+    band.is_loop = True  # type: ignore[attr-defined]  # of compiled code, where the call stands
     return band
 
 

@@ -6,7 +6,6 @@ place where it is installed. Needs NVIDIA's libNVVM, and no GPU. Cannot be impor
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -33,6 +32,7 @@ from functad.backends.cuda.scalars.intrinsics import types
 from functad.errors import CompilationError
 from functad.primitives.user_kernels import PREFIX
 from functad.system.once import unforked
+from functad.system.source_files import files_of
 
 _ENTRY = re.compile(r"\.visible\s+\.entry\s+(\w+)")
 _OUTSIDE = re.compile(r"\.extern\s+\.func\s+(?:\([^)]*\)\s*)?(\w+)")
@@ -180,8 +180,7 @@ def _explained(problem: Exception, of_users: bool = False) -> str:
 @cache
 def _made_by() -> str:
     """What machine code depends on: the compilers, and this backend."""
-    own = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.parent.rglob("*.py"))))
-    return f"{compilers()}, {own.hexdigest()}"
+    return f"{compilers()}, {objects.digest_of(files_of(Path(__file__).parent.parent))}"
 
 
 def compilers() -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from functad.backends.cpu.products.own import gemm_windows
 from functad.backends.cpu.runtime import layout as w
 from functad.backends.cpu.runtime.tape import runtime
 from functad.options import available_cores
+from functad.system.source_files import text_of
 
 # The functions of `gemm_vectors`, in the order of their words in the table.
 _VECTORS = (
@@ -138,7 +139,7 @@ def windows_handle(dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 def _vectors(dtype: np.dtype[Any], compiler: str, identity: str, names: Sequence[str]) -> Loaded:
     """Functions of `gemm_vectors`, which its function of the name `compiler` compiles."""
-    source = Path(__file__).with_name("gemm_vectors.py").read_text(encoding="utf-8")
+    source = text_of(sys.modules[__name__], "gemm_vectors.py")
 
     def make(_: str) -> bytes:
         vectors = importlib.import_module("functad.backends.cpu.products.own.gemm_vectors")

@@ -29,14 +29,14 @@ def multiply_windows(handle, rows, vectors, terms, table, x, a, c, ldc) -> None:
     depth = up(terms, parts)
     t = 0
     while t < terms:
-        rows_of_tiles(
+        rows_of_windows(
             handle, rows, vectors, min(depth, terms - t), table + 8 * t, places, x, a + item * t, item * terms,
             c, item * ldc, t,
         )  # fmt: skip
         t += depth
 
 
-def rows_of_tiles(handle, rows, vectors, depth, table, places, x, a, a_pitch, c, c_pitch, added) -> None:
+def rows_of_windows(handle, rows, vectors, depth, table, places, x, a, a_pitch, c, c_pitch, added) -> None:
     """Tiles as even as can be, each with all vectors; added: 0 if their sums begin here."""
     item = handle[w.GEMM_ITEM]
     tiles = up(rows, ROWS)
