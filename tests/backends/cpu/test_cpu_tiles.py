@@ -122,6 +122,17 @@ def test_what_is_only_moved_goes_from_its_band_to_memory():
     assert "range(16)" not in text
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int32", "float32"])
+@pytest.mark.parametrize("columns", [1024, 1040])
+def test_what_gets_another_type_is_not_only_moved(dtype, columns):
+    """Floats of 16 bits get it by being read."""
+    x = jnp.asarray(RNG.normal(size=(columns, 1024)) * 9).astype(dtype)
+    both = lambda x: (x.T.astype("float32"), x.T.astype("float32") * 2)  # noqa: E731
+    for f in (lambda x: x.T.astype("float32"), both):
+        for found, wanted in zip(functad.tree.leaves(functad.jit(f)(x)), functad.tree.leaves(f(x))):
+            np.testing.assert_array_equal(found, wanted)
+
+
 @pytest.mark.parametrize("shape", [(3, 16, 8), (8, 8, 8), (2, 3, 40, 16)])
 def test_transposes_within_something_larger(shape):
     x = RNG.normal(size=shape).astype(np.float32)
