@@ -102,7 +102,7 @@ def test_llvm_works_on_what_is_only_moved_though_no_element_stands_in_its_text(s
     assert [batch.effort for batch in machine._batches(parts)] == [3]
 
 
-@pytest.mark.parametrize(("dtype", "side"), [("float32", 16), ("uint64", 8)])
+@pytest.mark.parametrize(("dtype", "side"), [("float32", 16), ("uint64", 8), ("float64", 8)])
 def test_bands_of_columns(monkeypatch, dtype, side):
     monkeypatch.setattr(machine_model, "LEAST_STREAMED", 0)
     monkeypatch.setattr(machine_model, "FEWEST_OF_SQUARES", 1)

@@ -79,7 +79,7 @@ def _in_squares(nest: Nest, side: int) -> Nest:
     squares = {s.name: fresh(f"{s.name}_square", taken) for s in movable}
     # What is only moved: floats of 16 bits get their other type by being read.
     kinds = {s.name: s.buffer.dtype for s in movable}
-    rooms = {s: squares[s.value] for s in streamed if kinds.get(s.value) == s.buffer.dtype}
+    rooms = {s: squares[s.value] for s in streamed if s.value in kinds and kinds[s.value] == s.buffer.dtype}
     are_moved = all(s in rooms for s in nest.stores)
     inner = [] if are_moved else within
     statements: list[Statement] = [] if are_moved else [place]
