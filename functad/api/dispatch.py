@@ -177,7 +177,8 @@ def keep_copies(leaves: Sequence[Any], values: Sequence[np.ndarray]) -> None:
     for leaf, value in zip(leaves, values):
         if type(leaf) is ArrayImpl and leaf._value is not value:
             value.setflags(write=False)
-            leaf._value = value
+            if type(leaf) is ArrayImpl:  # still: no other thread has donated it meanwhile
+                leaf._value = value
 
 
 @lru_cache(maxsize=4096)

@@ -17,6 +17,7 @@ from compiler_tools import needs_numba
 import functad
 import functad.numpy as jnp
 from functad.api import arguments, dispatch
+from functad.array import consume
 from functad.config import config
 from functad.errors import DonatedArrayError, TooLargeError
 
@@ -384,6 +385,17 @@ def test_a_thread_that_reads_an_array_while_it_is_donated_does_not_see_the_resul
     x = fresh(1 << 16)
     y, z = step(x)
     assert y[0] == z[0] == 2 and all((array == 1).all() for array in seen)
+
+
+def test_an_array_that_is_donated_while_a_call_keeps_its_copy_stays_donated():
+    class Copy(np.ndarray):
+        def setflags(self, write):
+            consume(x, "argument `x` of f")  # what another thread may do here
+
+    x = fresh()
+    dispatch.keep_copies([x], [np.ones(1000, np.float32).view(Copy)])
+    with pytest.raises(DonatedArrayError):
+        x + 1
 
 
 @pytest.mark.parametrize("made", [jnp.array, jnp.copy])
