@@ -177,7 +177,8 @@ def keep_copies(leaves: Sequence[Any], values: Sequence[np.ndarray]) -> None:
     for leaf, value in zip(leaves, values):
         if type(leaf) is ArrayImpl and leaf._value is not value:
             value.setflags(write=False)
-            leaf._value = value
+            if type(leaf) is ArrayImpl:  # still: no other thread has donated it meanwhile
+                leaf._value = value
 
 
 @lru_cache(maxsize=4096)
@@ -408,29 +409,25 @@ class CallText:
 
     def run(self, arguments: Arguments, constants: Sequence[np.ndarray], executable: Any) -> None:
         donated = [(i, name) for i, name in enumerate(arguments.donated) if name is not None]
-        for i, _ in donated:
-            # Only memory that nobody else can see may be overwritten. Where it begins, all later steps have it.
-            shows = f"type({self.leaves[i]}) is not {self.classes[i]} or getrefcount(v{i}) != SOLE_OWNER"
-            aligned = is_aligned(arguments.avals[i].shape, arguments.avals[i].dtype)
-            other = f"type(v{i}.base) not in OWN_MEMORY" if aligned else f"v{i}.base is not None"
-            self.add(f"if {shows} or {other}: v{i} = {f'aligned_copy(v{i})' if aligned else f'v{i}.copy()'}")
-        # What is not contiguous would be copied by each call.
-        given = [self.object(np.asarray(c, order="C")) for c in constants] + [f"v{i}" for i in range(len(self.leaves))]
-        plain = not hasattr(executable, "fresh")
-        fresh = [] if plain else executable.fresh
-        given += [f"{empty_for(*t).__name__}({self.object(t[0])}, {self.object(t[1])})" for t in fresh]
-        values = f"values = [{', '.join(given)}]"
-        if fresh:
-            self.objects["too_large"] = executable.too_large
-            self.add("try:", f"    {values}", "except (MemoryError, ValueError) as problem:")
-            self.add("    raise too_large() from problem")
-        else:
-            self.add(values)
+        # First the Arrays let go, so that no other thread comes by their memory any more; those that have it already
+        # are counted then.
         for i, name in donated:
             leaf = self.leaves[i]
             self.add(
                 f"if type({leaf}) is {self.classes[i]}: {leaf}._value = {self.object(name)}; {leaf}.__class__ = Donated"
             )
+        owned = [self.owned(i, arguments.avals[i]) for i, _ in donated]
+        # What is not contiguous would be copied by each call.
+        given = [self.object(np.asarray(c, order="C")) for c in constants] + [f"v{i}" for i in range(len(self.leaves))]
+        plain = not hasattr(executable, "fresh")
+        fresh = [] if plain else executable.fresh
+        given += [f"{empty_for(*t).__name__}({self.object(t[0])}, {self.object(t[1])})" for t in fresh]
+        gathered = [*owned, f"values = [{', '.join(given)}]"]
+        if not owned and not fresh:
+            self.add(*gathered)
+        else:
+            self.add("try:", *[f"    {line}" for line in gathered], "except (MemoryError, ValueError) as problem:")
+            self.raise_too_large([i for i, _ in donated], executable)
         self.objects["run"] = executable if plain else executable.run
         if plain:
             self.add("values = run(values)")
@@ -444,15 +441,31 @@ class CallText:
 
         self.values = value
 
+    def owned(self, i: int, aval: Aval) -> str:
+        """A line that copies the values of a donated leaf unless nobody but the call can see them."""
+        # Where memory begins, all later steps have it.
+        aligned = is_aligned(aval.shape, aval.dtype)
+        other = f"type(v{i}.base) not in OWN_MEMORY" if aligned else f"v{i}.base is not None"
+        copy = f"aligned_copy(v{i})" if aligned else f"v{i}.copy()"
+        return f"if getrefcount(v{i}) >= SOLE_OWNER or {other}: v{i} = {copy}"
+
     def run_or_give_back(self, donated: Sequence[int], constants: int, executable: Any) -> None:
         """Run; if there was no memory to begin with, donated arguments have their elements again."""
-        self.objects["NotStarted"], self.objects["too_large"] = executable.not_started, executable.too_large
+        self.objects["NotStarted"] = executable.not_started
         keep = f"keep_copies(({''.join(f'{leaf}, ' for leaf in self.leaves)}), values[{constants}:])"
         self.add("try:", f"    if run(values): {keep}", "except NotStarted as problem:")
+        self.raise_too_large(donated, executable)
+
+    def raise_too_large(self, donated: Sequence[int], executable: Any) -> None:
+        """Give donated arguments their elements again, and say what there is no memory for."""
         for i in donated:
             leaf = self.leaves[i]
             self.add(f"    if type({leaf}) is Donated:")
             self.add(f"        v{i}.setflags(False); {leaf}.__class__ = {self.classes[i]}; {leaf}._value = v{i}")
+        if not hasattr(executable, "too_large"):
+            self.add("    raise")
+            return
+        self.objects["too_large"] = executable.too_large
         self.add("    raise too_large() from problem")
 
     # --- the result --------------------------------------------------------------------------------------

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import pickle
+import threading
 import tracemalloc
 from collections import namedtuple
+from contextlib import suppress
 from functools import partial
 
 import numpy as np
@@ -14,7 +16,8 @@ from compiler_tools import needs_numba
 
 import functad
 import functad.numpy as jnp
-from functad.api import arguments
+from functad.api import arguments, dispatch
+from functad.array import consume
 from functad.config import config
 from functad.errors import DonatedArrayError, TooLargeError
 
@@ -348,6 +351,51 @@ def test_without_memory_to_start_donated_arguments_keep_their_elements(name):
     assert np.all(view == 1) and np.all(array == 1)
     where = address(w)
     assert address(jit(lambda w: w * 2, donate_argnums=0)(w)) == where
+
+
+@needs_numba
+def test_a_donated_argument_without_memory_for_its_copy_keeps_its_elements():
+    huge = functad.array.ArrayImpl(np.broadcast_to(np.float32(1), (1 << 48,)))
+    w = fresh()
+    call = jit(lambda x, w: (x[0] + w[0], w + 1), donate_argnums=(0, 1))
+    for _ in range(2):
+        with pytest.raises(TooLargeError):
+            call(huge, w)
+        assert huge[0] == 1 and w[0] == 1
+
+
+@needs_numba
+def test_a_thread_that_reads_an_array_while_it_is_donated_does_not_see_the_result(monkeypatch):
+    def read():
+        with suppress(DonatedArrayError):
+            seen.append(np.asarray(x))
+
+    def interrupted(*args):
+        if x is not None:
+            thread = threading.Thread(target=read)
+            thread.start()
+            thread.join()
+        return empty(*args)
+
+    x, seen = None, []
+    empty = dispatch.aligned_empty
+    monkeypatch.setattr(dispatch, "aligned_empty", interrupted)
+    step = jit(lambda x: (x + 1, x * 2), donate_argnums=0)
+    step(fresh(1 << 16))
+    x = fresh(1 << 16)
+    y, z = step(x)
+    assert y[0] == z[0] == 2 and all((array == 1).all() for array in seen)
+
+
+def test_an_array_that_is_donated_while_a_call_keeps_its_copy_stays_donated():
+    class Copy(np.ndarray):
+        def setflags(self, write):
+            consume(x, "argument `x` of f")  # what another thread may do here
+
+    x = fresh()
+    dispatch.keep_copies([x], [np.ones(1000, np.float32).view(Copy)])
+    with pytest.raises(DonatedArrayError):
+        x + 1
 
 
 @pytest.mark.parametrize("made", [jnp.array, jnp.copy])
