@@ -22,7 +22,7 @@ _VECTORS = TILE_BYTES // VECTOR_BYTES
 
 
 def compile_vectors(dtype: np.dtype[Any]) -> bytes:
-    """The object file of all functions of this file, for float32 or float64. Their parameters are words."""
+    """The object file of the functions that `gemm_panels` calls, for float32 or float64. Their parameters are words."""
     code = Code(ir.FloatType() if dtype == np.float32 else ir.DoubleType(), dtype.itemsize)
     # Unrolling takes time to compile: only the function that does most of the work is worth much of it.
     _multiply(code, "multiply_rows", ROWS, _VECTORS, unrolled=4)
