@@ -58,6 +58,7 @@ def contents() -> dict[str, list[Page]]:
             _shown("explanation/architecture", "ARCHITECTURE.md"),
             _shown("explanation/accuracy", "ACCURACY.md"),
             _shown("explanation/speed", "benchmarks/speed.md"),
+            _shown("explanation/tried", "benchmarks/tried.md"),
             _shown("explanation/published", "benchmarks/published.md"),
             _shown("explanation/jax_names", "JAX_NAMES.md"),
         ],

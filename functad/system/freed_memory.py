@@ -31,7 +31,7 @@ except ImportError:  # neither Windows nor a browser has it
     resource = None  # type: ignore[assignment]
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # <malloc.h>
-LARGEST_OF_THE_HEAP = 32 << 20  # what is larger always has a mapping of its own
+LARGEST_OF_THE_HEAP = 32 << 20  # bytes of memory; as much, or more, has a mapping of its own
 _SETTINGS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
 
 
@@ -129,7 +129,7 @@ def aligned_copy(array: np.ndarray, dtype: Any = None) -> np.ndarray:
 
 
 def large_empty(shape: Sequence[int], dtype: Any) -> np.ndarray:
-    """An array of more than `LARGEST_OF_THE_HEAP` bytes that nothing was written to, as `numpy.empty`."""
+    """An array whose memory is not of the heap, and that nothing was written to, as `numpy.empty`."""
     dtype = np.dtype(dtype)
     nbytes = math.prod(shape) * dtype.itemsize
     for blocks in (_kept, _lent):
@@ -177,7 +177,7 @@ def is_aligned(shape: Sequence[int], dtype: Any) -> bool:
 
 def empty_for(shape: Sequence[int], dtype: Any) -> Any:
     """What makes arrays of a type: `numpy.empty`, `aligned_empty` or `large_empty`."""
-    if _nbytes(shape, dtype) > LARGEST_OF_THE_HEAP:
+    if memory_bytes(_nbytes(shape, dtype)) >= LARGEST_OF_THE_HEAP:
         return large_empty
     return aligned_empty if is_aligned(shape, dtype) else np.empty
 

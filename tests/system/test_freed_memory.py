@@ -85,6 +85,13 @@ def test_a_large_array_takes_the_memory_of_a_dead_one_of_its_size(monkeypatch: p
     assert large_empty((SHAPE[0] + 1,), "float32").shape == (SHAPE[0] + 1,)
 
 
+def test_it_is_memory_that_is_too_large_for_the_heap_not_only_what_begins_within_it() -> None:
+    for nbytes in (LARGEST_OF_THE_HEAP, LARGEST_OF_THE_HEAP - freed_memory.memory_bytes(0)):
+        assert freed_memory.empty_for((nbytes // 4,), "float32") is large_empty
+    below = LARGEST_OF_THE_HEAP - freed_memory.memory_bytes(0) - 4
+    assert freed_memory.empty_for((below // 4,), "float32") is freed_memory.aligned_empty
+
+
 def test_no_more_is_kept_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(freed_memory, "_kept", {})
     monkeypatch.setattr(freed_memory, "_lent", {})

@@ -1,10 +1,12 @@
 """functad's own matrix products are optional: without their folder all else computes the same, and it has one door."""
 
 import ast
+import importlib
 import os
 import shutil
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +65,15 @@ def test_the_library_stands_for_them(monkeypatch, left_out):
     for m, k, tb in ((50, 512, False), (100, 512, True)):  # where the matrices lie, and packed
         handle, _ = blas.handle_for("float32", m, 512, k, ta=False, tb=tb, ldb=512, ldc=512)
         assert (handle == blas.handle("float32")) is left_out
+
+
+def test_their_code_is_known_again_by_all_text_that_writes_it(monkeypatch):
+    table = importlib.import_module(f"{OWN}.gemm_table")
+    texts = []
+    loaded = types.SimpleNamespace(addresses={})
+    monkeypatch.setattr(table.objects, "get_functions", lambda text, *rest: texts.append(text) or loaded)
+    table._vectors(np.dtype("float32"), "compile_thin", "thin_float32", ("transpose",))
+    assert "class Code:" in texts[0] and "def compile_thin(" in texts[0]
 
 
 def test_nobody_computes_places_or_windows_without_them(monkeypatch):

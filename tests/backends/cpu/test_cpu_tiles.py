@@ -94,14 +94,15 @@ def test_bands_are_turned_by_optimised_code_and_pass_by_the_caches():
     assert moves >= 32 and 1 <= text.count("vmovnt") <= 16 and text.count("sfence") == 1
 
 
-def test_llvm_works_on_bands_though_no_element_stands_in_their_text():
-    generated = CpuLowering(functad.make_jaxpr(lambda x: x.T)(np.zeros((1024, 1024), np.float32))).generated
+@pytest.mark.parametrize("side", [1024, 1040])  # in bands, and square by square
+def test_llvm_works_on_what_is_only_moved_though_no_element_stands_in_its_text(side):
+    generated = CpuLowering(functad.make_jaxpr(lambda x: x.T)(np.zeros((side, side), np.float32))).generated
     assert "[" not in generated.source.partition("def ")[2].split("\n", 2)[2]
     parts = machine._kernels(generated.source, "kernels.py", generated.signatures, {}, fused=False)
     assert [batch.effort for batch in machine._batches(parts)] == [3]
 
 
-@pytest.mark.parametrize(("dtype", "side"), [("float32", 16), ("uint64", 8)])
+@pytest.mark.parametrize(("dtype", "side"), [("float32", 16), ("uint64", 8), ("float64", 8)])
 def test_bands_of_columns(monkeypatch, dtype, side):
     monkeypatch.setattr(machine_model, "LEAST_STREAMED", 0)
     monkeypatch.setattr(machine_model, "FEWEST_OF_SQUARES", 1)
@@ -120,6 +121,17 @@ def test_what_is_only_moved_goes_from_its_band_to_memory():
     assert "at_a_square = transposed_band_16(input_a, 262144*j_tile + 16*i_tile, 2048, 8)" in text
     assert "stream_16(at_a_square, out0_b, 16384*i_tile + 128*j_tile, 1024, 8)" in text
     assert "range(16)" not in text
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int32", "float32"])
+@pytest.mark.parametrize("columns", [1024, 1040])
+def test_what_gets_another_type_is_not_only_moved(dtype, columns):
+    """Floats of 16 bits get it by being read."""
+    x = jnp.asarray(RNG.normal(size=(columns, 1024)) * 9).astype(dtype)
+    both = lambda x: (x.T.astype("float32"), x.T.astype("float32") * 2)  # noqa: E731
+    for f in (lambda x: x.T.astype("float32"), both):
+        for found, wanted in zip(functad.tree.leaves(functad.jit(f)(x)), functad.tree.leaves(f(x))):
+            np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize("shape", [(3, 16, 8), (8, 8, 8), (2, 3, 40, 16)])

@@ -77,7 +77,10 @@ def _in_squares(nest: Nest, side: int) -> Nest:
     results = [(s.buffer, s.offset.substitute(starts), s.offset.coefficient(rows)) for s in large]
     movable = [s for s in nest.statements if isinstance(s, Load) and _is_movable(s, rows, columns)]
     squares = {s.name: fresh(f"{s.name}_square", taken) for s in movable}
-    are_moved = all(s in streamed and s.value in squares for s in nest.stores)
+    # What is only moved: floats of 16 bits get their other type by being read.
+    kinds = {s.name: s.buffer.dtype for s in movable}
+    rooms = {s: squares[s.value] for s in streamed if s.value in kinds and kinds[s.value] == s.buffer.dtype}
+    are_moved = all(s in rooms for s in nest.stores)
     inner = [] if are_moved else within
     statements: list[Statement] = [] if are_moved else [place]
     for s in nest.statements:
@@ -93,7 +96,7 @@ def _in_squares(nest: Nest, side: int) -> Nest:
         if store not in streamed:
             stores.append(replace(store, offset=store.offset.substitute(parts)))
             continue
-        room, at = squares.get(store.value), ""
+        room, at = rooms.get(store), ""
         if room is None:
             room, at = fresh(f"{store.value}_squares", taken), place.name
             statements.append(Let((room,), f"room_{cast(store.buffer.dtype)}()", (), PRE, None))

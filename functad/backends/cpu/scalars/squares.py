@@ -34,7 +34,6 @@ def _band(side: int) -> Callable[..., Any]:
         return np.array([elements[first + pitch * j + i] for i in range(side) for j in range(length)])
 
     band.__name__ = band.__qualname__ = f"transposed_band_{side}"
-    band.is_loop = True  # type: ignore[attr-defined]  # of compiled code, where the call stands
     return band
 
 
@@ -49,6 +48,7 @@ def _stream(side: int) -> Callable[..., Any]:
             elements[first + pitch * i : first + pitch * i + length] = band[length * i : length * (i + 1)]
 
     stream.__name__ = stream.__qualname__ = f"stream_{side}"
+    stream.is_loop = True  # type: ignore[attr-defined]  # of compiled code, where the call stands
     return stream
 
 

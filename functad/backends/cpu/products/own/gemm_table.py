@@ -139,7 +139,7 @@ def windows_handle(dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 def _vectors(dtype: np.dtype[Any], compiler: str, identity: str, names: Sequence[str]) -> Loaded:
     """Functions of `gemm_vectors`, which its function of the name `compiler` compiles."""
-    source = text_of(sys.modules[__name__], "gemm_vectors.py")
+    source = "\n".join(text_of(sys.modules[__name__], name) for name in ("gemm_code.py", "gemm_vectors.py"))
 
     def make(_: str) -> bytes:
         vectors = importlib.import_module("functad.backends.cpu.products.own.gemm_vectors")

@@ -6,29 +6,24 @@ by side. This file must not know in which order panels are made and multiplied (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 
-from functad import machine_model
-from functad.backends.cpu.compile.loader import PREFIX
 from functad.backends.cpu.compile.target import emitted, target_machine
 from functad.backends.cpu.products.own import gemm_direct, gemm_thin, gemm_windows
+from functad.backends.cpu.products.own.gemm_code import BYTE_POINTER, VECTOR_BYTES, WORD, Code, word
 from functad.backends.cpu.products.own.gemm_panels import DEPTH_UNIT, FEW_ROWS, ROWS, TILE_BYTES
 
-_VECTOR_BYTES = machine_model.VECTOR_BYTES
-_VECTORS = TILE_BYTES // _VECTOR_BYTES
-_WORD = ir.IntType(64)
-_INT = ir.IntType(32)
-_BYTE_POINTER = ir.IntType(8).as_pointer()
+_VECTORS = TILE_BYTES // VECTOR_BYTES
 
 
 def compile_vectors(dtype: np.dtype[Any]) -> bytes:
     """The object file of all functions of this file, for float32 or float64. Their parameters are words."""
-    code = _Code(ir.FloatType() if dtype == np.float32 else ir.DoubleType(), dtype.itemsize)
+    code = Code(ir.FloatType() if dtype == np.float32 else ir.DoubleType(), dtype.itemsize)
     # Unrolling takes time to compile: only the function that does most of the work is worth much of it.
     _multiply(code, "multiply_rows", ROWS, _VECTORS, unrolled=4)
     _multiply(code, "multiply_and_pack", ROWS, _VECTORS, unrolled=4, packs=True)
@@ -47,7 +42,7 @@ def compile_vectors(dtype: np.dtype[Any]) -> bytes:
 
 def compile_direct(dtype: np.dtype[Any]) -> bytes:
     """The object file of the functions that `gemm_direct` calls, one for each height of a tile."""
-    code = _Code(ir.FloatType() if dtype == np.float32 else ir.DoubleType(), dtype.itemsize)
+    code = Code(ir.FloatType() if dtype == np.float32 else ir.DoubleType(), dtype.itemsize)
     for rows in range(gemm_direct.LEAST_HEIGHT, gemm_direct.ROWS + 1):
         _multiply_direct(code, f"multiply_direct_{rows}", rows)
     return emitted(target_machine(), llvm.parse_assembly(str(code.module)))
@@ -55,7 +50,7 @@ def compile_direct(dtype: np.dtype[Any]) -> bytes:
 
 def compile_thin(dtype: np.dtype[Any]) -> bytes:
     """The object file of the functions that `gemm_thin` calls, one for each height of a tile."""
-    code = _Code(ir.FloatType() if dtype == np.float32 else ir.DoubleType(), dtype.itemsize)
+    code = Code(ir.FloatType() if dtype == np.float32 else ir.DoubleType(), dtype.itemsize)
     for rows in gemm_thin.HEIGHTS:
         _multiply_thin(code, f"multiply_thin_{rows}", rows)
     _transpose(code)
@@ -65,7 +60,7 @@ def compile_thin(dtype: np.dtype[Any]) -> bytes:
 
 def compile_places(dtype: np.dtype[Any]) -> bytes:
     """The object file of `multiply_places`, through which kernel text calls `gemm_scalars.gemm_places`."""
-    code = _Code(ir.FloatType() if dtype == np.float32 else ir.DoubleType(), dtype.itemsize)
+    code = Code(ir.FloatType() if dtype == np.float32 else ir.DoubleType(), dtype.itemsize)
     _multiply_places(code)
     return emitted(target_machine(), llvm.parse_assembly(str(code.module)))
 
@@ -73,105 +68,13 @@ def compile_places(dtype: np.dtype[Any]) -> bytes:
 def compile_windows(dtype: np.dtype[Any]) -> bytes:
     """The object file of the functions that `gemm_windows` calls, one for each height of a tile."""
     scalar = ir.FloatType() if dtype == np.float32 else ir.DoubleType()
-    code = _Code(scalar, dtype.itemsize, gemm_windows.VECTOR_BYTES)
+    code = Code(scalar, dtype.itemsize, gemm_windows.VECTOR_BYTES)
     for rows in range(1, gemm_windows.ROWS + 1):
         _multiply_windows(code, f"multiply_windows_{rows}", rows)
     return emitted(target_machine(), llvm.parse_assembly(str(code.module)))
 
 
-class _Code:
-    """An LLVM module of functions of words, and how they are written."""
-
-    def __init__(self, scalar: ir.Type, item: int, vector_bytes: int = _VECTOR_BYTES) -> None:
-        self.module = ir.Module()
-        self.scalar = scalar
-        self.item = item
-        self.vector = ir.VectorType(scalar, vector_bytes // item)
-        self.builder = ir.IRBuilder()
-
-    def begin(self, name: str, parameters: str) -> Sequence[ir.Value]:
-        names = parameters.split()
-        function = ir.Function(self.module, ir.FunctionType(ir.VoidType(), [_WORD] * len(names)), PREFIX + name)
-        self.builder = ir.IRBuilder(function.append_basic_block())
-        return function.args
-
-    def loop(self, count: ir.Value, body: Callable[..., Sequence[ir.Value]], *start: ir.Value) -> list[ir.Value]:
-        """Values that become `body(i, *values)` for i = 0..count."""
-        builder = self.builder
-        before = builder.block
-        head, inside, after = (builder.append_basic_block() for _ in range(3))
-        builder.branch(head)
-        builder.position_at_end(head)
-        counter, *values = [builder.phi(value.type) for value in (_word(0), *start)]
-        builder.cbranch(builder.icmp_signed("<", counter, count), inside, after)
-        builder.position_at_end(inside)
-        next_values = body(counter, *values)
-        next_counter = builder.add(counter, _word(1))
-        for phi, first, following in zip([counter, *values], [_word(0), *start], [next_counter, *next_values]):
-            phi.add_incoming(first, before)
-            phi.add_incoming(following, builder.block)
-        builder.branch(head)
-        builder.position_at_end(after)
-        return values
-
-    def load(self, address: ir.Value, kind: ir.Type, align: int = 0) -> ir.Value:
-        return self.builder.load(self.builder.inttoptr(address, kind.as_pointer()), align=align or self.item)
-
-    def store(self, value: ir.Value, address: ir.Value) -> None:
-        self.builder.store(value, self.builder.inttoptr(address, value.type.as_pointer()), align=self.item)
-
-    def stream(self, line: ir.Value, address: ir.Value) -> None:
-        """Write a cache line past the caches. A fence must come before others read it."""
-        kept = self.builder.store(line, self.builder.inttoptr(address, line.type.as_pointer()), align=_VECTOR_BYTES)
-        kept.set_metadata("nontemporal", self.module.add_metadata([_INT(1)]))
-
-    def load_masked(self, address: ir.Value, mask: ir.Value) -> ir.Value:
-        """The elements at an address whose lanes are set; nothing is read for the others, which are zero."""
-        vector = ir.VectorType(self.scalar, mask.type.count)
-        function = self.declared(
-            f"llvm.masked.load.v{vector.count}f{8 * self.item}.p0",
-            vector, [vector.as_pointer(), _INT, mask.type, vector],
-        )  # fmt: skip
-        zero = ir.Constant(vector, [ir.Constant(self.scalar, 0.0)] * vector.count)
-        place = self.builder.inttoptr(address, vector.as_pointer())
-        return self.builder.call(function, [place, ir.Constant(_INT, self.item), mask, zero])
-
-    def store_masked(self, value: ir.Value, address: ir.Value, mask: ir.Value) -> None:
-        function = self.declared(
-            f"llvm.masked.store.v{value.type.count}f{8 * self.item}.p0",
-            ir.VoidType(), [value.type, value.type.as_pointer(), _INT, mask.type],
-        )  # fmt: skip
-        place = self.builder.inttoptr(address, value.type.as_pointer())
-        self.builder.call(function, [value, place, ir.Constant(_INT, self.item), mask])
-
-    def prefetch(self, address: ir.Value) -> None:
-        """Ask for the cache lines of a row of a tile, which may begin anywhere in its first one."""
-        for offset in (*range(0, TILE_BYTES, 64), TILE_BYTES - 1):
-            self.prefetch_line(self.offset(address, offset))
-
-    def prefetch_line(self, address: ir.Value, to_write: bool = False, cache: int = 1) -> None:
-        function = self.declared("llvm.prefetch.p0i8", ir.VoidType(), [_BYTE_POINTER, _INT, _INT, _INT])
-        place = self.builder.inttoptr(address, _BYTE_POINTER)
-        self.builder.call(function, [place, *(ir.Constant(_INT, x) for x in (int(to_write), 4 - cache, 1))])
-
-    def fma(self, x: ir.Value, y: ir.Value, z: ir.Value) -> ir.Value:
-        name = f"v{x.type.count}" if isinstance(x.type, ir.VectorType) else ""
-        function = self.declared(f"llvm.fma.{name}f{8 * self.item}", x.type, [x.type] * 3)
-        return self.builder.call(function, [x, y, z])
-
-    def declared(self, name: str, result: ir.Type, parameters: Sequence[ir.Type]) -> ir.Function:
-        return self.module.globals.get(name) or ir.Function(self.module, ir.FunctionType(result, parameters), name)
-
-    def everywhere(self, scalar: ir.Value) -> ir.Value:
-        undefined = ir.Constant(self.vector, ir.Undefined)
-        first = self.builder.insert_element(undefined, scalar, ir.Constant(_INT, 0))
-        return self.builder.shuffle_vector(first, undefined, _indices([0] * self.vector.count))
-
-    def offset(self, address: ir.Value, count: int) -> ir.Value:
-        return self.builder.add(address, _word(count)) if count else address
-
-
-def _multiply(code: _Code, name: str, rows: int, vectors: int, unrolled: int, packs: bool = False) -> None:
+def _multiply(code: Code, name: str, rows: int, vectors: int, unrolled: int, packs: bool = False) -> None:
     """A tile of C, or a part of it, from a panel of A and one of B: C = alpha A B + beta C; only written if beta is 0.
 
     It stays in registers while `depth` products are summed. Meanwhile the caches are told what comes next: the tile's
@@ -188,11 +91,11 @@ def _multiply(code: _Code, name: str, rows: int, vectors: int, unrolled: int, pa
         places.append(builder.add(places[-1], c_pitch))
 
     def read(b: ir.Value, step: int, panel: Sequence[ir.Value]) -> list[ir.Value]:
-        offsets = [(step * _VECTORS + v) * _VECTOR_BYTES for v in range(vectors)]
+        offsets = [(step * _VECTORS + v) * VECTOR_BYTES for v in range(vectors)]
         if not packs:
-            return [code.load(code.offset(b, offset), code.vector, _VECTOR_BYTES) for offset in offsets]
-        row = builder.add(b, builder.mul(packing[0], _word(step)))
-        found = [code.load(code.offset(row, v * _VECTOR_BYTES), code.vector) for v in range(vectors)]
+            return [code.load(code.offset(b, offset), code.vector, VECTOR_BYTES) for offset in offsets]
+        row = builder.add(b, builder.mul(packing[0], word(step)))
+        found = [code.load(code.offset(row, v * VECTOR_BYTES), code.vector) for v in range(vectors)]
         for offset, value in zip(offsets, found):
             code.store(value, code.offset(panel[0], offset))
         return found
@@ -201,8 +104,8 @@ def _multiply(code: _Code, name: str, rows: int, vectors: int, unrolled: int, pa
         i: ir.Value, a: ir.Value, b: ir.Value, fetch: ir.Value, row: ir.Value, *others: ir.Value
     ) -> list[ir.Value]:
         tile, panel = list(others[: rows * vectors]), others[rows * vectors :]
-        code.prefetch(fetch)
-        code.prefetch(row)
+        code.prefetch(fetch, TILE_BYTES)
+        code.prefetch(row, TILE_BYTES)
         for step in range(unrolled):
             rights = read(b, step, panel)
             for r in range(rows):
@@ -211,21 +114,21 @@ def _multiply(code: _Code, name: str, rows: int, vectors: int, unrolled: int, pa
                     tile[r * vectors + v] = code.fma(left, rights[v], tile[r * vectors + v])
             a = builder.add(a, a_pitch)
         # Below the tile the prefetching stays at its last row.
-        down = builder.select(builder.icmp_signed("<", i, _word(rows - 1)), c_pitch, _word(0))
-        b = builder.add(b, builder.mul(packing[0], _word(unrolled)) if packs else _word(unrolled * TILE_BYTES))
+        down = builder.select(builder.icmp_signed("<", i, word(rows - 1)), c_pitch, word(0))
+        b = builder.add(b, builder.mul(packing[0], word(unrolled)) if packs else word(unrolled * TILE_BYTES))
         next_panel = [code.offset(place, unrolled * TILE_BYTES) for place in panel]
         return [a, b, builder.add(fetch, fetch_pitch), builder.add(row, down), *tile, *next_panel]
 
     zero = ir.Constant(code.vector, [ir.Constant(code.scalar, 0.0)] * code.vector.count)
-    steps = builder.udiv(depth, _word(unrolled))
+    steps = builder.udiv(depth, word(unrolled))
     sums = code.loop(steps, body, a, b, fetch, c, *[zero] * (rows * vectors), *packing[1:])[4:]
-    targets = [code.offset(place, v * _VECTOR_BYTES) for place in places for v in range(vectors)]
+    targets = [code.offset(place, v * VECTOR_BYTES) for place in places for v in range(vectors)]
     _store_tile(code, sums, targets, alpha, code.load(beta, code.scalar))
     builder.ret_void()
 
 
 def _store_tile(
-    code: _Code, sums: Sequence[ir.Value], targets: Sequence[ir.Value], alpha: ir.Value, factor: ir.Value
+    code: Code, sums: Sequence[ir.Value], targets: Sequence[ir.Value], alpha: ir.Value, factor: ir.Value
 ) -> None:
     """The vectors at the targets become alpha sums + factor C; they are only written if the factor is 0."""
     builder = code.builder
@@ -240,7 +143,7 @@ def _store_tile(
                 code.store(code.fma(alphas, value, old), target)
 
 
-def _multiply_direct(code: _Code, name: str, rows: int) -> None:
+def _multiply_direct(code: Code, name: str, rows: int) -> None:
     """A tile of C from matrices where they lie: C = alpha A B + beta C; only written if beta is 0.
 
     Element p of A's row r lies p a_down + r a_right from where the tile's rows begin; row p of B lies p b_pitch down.
@@ -250,7 +153,7 @@ def _multiply_direct(code: _Code, name: str, rows: int) -> None:
     depth, a, a_right, a_down, b, b_pitch, alpha, beta, c, c_pitch, fetch, fetched = code.begin(
         name, "depth a a_right a_down b b_pitch alpha beta c c_pitch fetch fetched"
     )
-    builder, offsets = code.builder, range(0, gemm_direct.TILE_BYTES, _VECTOR_BYTES)
+    builder, offsets = code.builder, range(0, gemm_direct.TILE_BYTES, VECTOR_BYTES)
     lefts, places = [a], [c]
     for _ in range(rows - 1):
         lefts.append(builder.add(lefts[-1], a_right))
@@ -276,13 +179,13 @@ def _multiply_direct(code: _Code, name: str, rows: int) -> None:
         return [builder.add(fetch, b_pitch), *body(i, *others)]
 
     zero = ir.Constant(code.vector, [ir.Constant(code.scalar, 0.0)] * code.vector.count)
-    values = code.loop(fetched, fetching, fetch, _word(0), b, *[zero] * len(targets))[1:]
+    values = code.loop(fetched, fetching, fetch, word(0), b, *[zero] * len(targets))[1:]
     sums = code.loop(builder.sub(depth, fetched), body, *values)[2:]
     _store_tile(code, sums, targets, alpha, factor)
     builder.ret_void()
 
 
-def _multiply_thin(code: _Code, name: str, rows: int) -> None:
+def _multiply_thin(code: Code, name: str, rows: int) -> None:
     """Rows of C, `size` bytes of each, tile by tile: C = alpha A B + beta C; only written if beta is 0.
 
     Element p of A's row r lies p a_down + r a_right from where the rows begin; B is packed, for one tile after another.
@@ -293,13 +196,13 @@ def _multiply_thin(code: _Code, name: str, rows: int) -> None:
         name, "size depth a a_right a_down packed alpha beta c c_pitch streamed"
     )
     builder, tile_bytes = code.builder, gemm_thin.TILE_BYTES
-    offsets = range(0, tile_bytes, _VECTOR_BYTES)
+    offsets = range(0, tile_bytes, VECTOR_BYTES)
     lefts, places = [a], [c]
     for _ in range(rows - 1):
         lefts.append(builder.add(lefts[-1], a_right))
         places.append(builder.add(places[-1], c_pitch))
     factor = code.load(beta, code.scalar)
-    last = builder.sub(size, _word(tile_bytes))
+    last = builder.sub(size, word(tile_bytes))
     zero = ir.Constant(code.vector, [ir.Constant(code.scalar, 0.0)] * code.vector.count)
 
     def term(_: ir.Value, down: ir.Value, b: ir.Value, *sums: ir.Value) -> list[ir.Value]:
@@ -312,7 +215,7 @@ def _multiply_thin(code: _Code, name: str, rows: int) -> None:
 
     def tile(_: ir.Value, start: ir.Value, b: ir.Value) -> list[ir.Value]:
         along = builder.select(builder.icmp_signed("<", start, last), start, last)
-        _, b, *sums = code.loop(depth, term, _word(0), b, *[zero] * (rows * len(offsets)))
+        _, b, *sums = code.loop(depth, term, word(0), b, *[zero] * (rows * len(offsets)))
         targets = [code.offset(builder.add(place, along), offset) for place in places for offset in offsets]
         with builder.if_else(passes) as (past, through):
             with past:
@@ -322,15 +225,15 @@ def _multiply_thin(code: _Code, name: str, rows: int) -> None:
                 _store_tile(code, sums, targets, alpha, factor)
         return [code.offset(start, tile_bytes), b]
 
-    passes, alphas = builder.icmp_signed("!=", streamed, _word(0)), code.everywhere(code.load(alpha, code.scalar))
-    tiles = builder.udiv(code.offset(size, tile_bytes - 1), _word(tile_bytes))
-    code.loop(tiles, tile, _word(0), packed)
+    passes, alphas = builder.icmp_signed("!=", streamed, word(0)), code.everywhere(code.load(alpha, code.scalar))
+    tiles = builder.udiv(code.offset(size, tile_bytes - 1), word(tile_bytes))
+    code.loop(tiles, tile, word(0), packed)
     with builder.if_then(passes):
         builder.call(code.declared("llvm.x86.sse.sfence", ir.VoidType(), []), [])
     builder.ret_void()
 
 
-def _multiply_places(code: _Code) -> None:
+def _multiply_places(code: Code) -> None:
     """A tile of as many rows as there is a function for."""
     functions = {
         rows: _multiply_pixels(code, f"multiply_places_{rows}", rows, unrolled=4)
@@ -343,7 +246,7 @@ def _multiply_places(code: _Code) -> None:
     after = builder.append_basic_block()
     choice = builder.switch(rows, after)
     for height, function in functions.items():
-        choice.add_case(_word(height), block := builder.append_basic_block())
+        choice.add_case(word(height), block := builder.append_basic_block())
         builder.position_at_end(block)
         builder.call(function, rest)
         builder.branch(after)
@@ -351,7 +254,7 @@ def _multiply_places(code: _Code) -> None:
     builder.ret_void()
 
 
-def _multiply_pixels(code: _Code, name: str, rows: int, unrolled: int) -> ir.Function:
+def _multiply_pixels(code: Code, name: str, rows: int, unrolled: int) -> ir.Function:
     """A tile of sums over taps and features, where row r of A for tap t begins at place t pitch + r; below 0 are zeros.
 
     As in `_multiply`, it stays in registers, and the caches are told what comes next.
@@ -361,7 +264,7 @@ def _multiply_pixels(code: _Code, name: str, rows: int, unrolled: int) -> ir.Fun
     )
     builder, item, vectors = code.builder, code.item, _VECTORS
     function = builder.function
-    c_pitch = builder.mul(ldc, _word(item))
+    c_pitch = builder.mul(ldc, word(item))
     targets = [c]
     for _ in range(rows - 1):
         targets.append(builder.add(targets[-1], c_pitch))
@@ -371,10 +274,10 @@ def _multiply_pixels(code: _Code, name: str, rows: int, unrolled: int) -> ir.Fun
     ) -> list[ir.Value]:
         lefts = []
         for r in range(rows):
-            number = code.load(code.offset(place, 8 * r), _WORD, 8)
-            there = builder.add(a, builder.mul(number, _word(item)))
-            chosen = builder.select(builder.icmp_signed("<", number, _word(0)), zeros, there)
-            lefts.append(builder.inttoptr(chosen, _BYTE_POINTER))
+            number = code.load(code.offset(place, 8 * r), WORD, 8)
+            there = builder.add(a, builder.mul(number, word(item)))
+            chosen = builder.select(builder.icmp_signed("<", number, word(0)), zeros, there)
+            lefts.append(builder.inttoptr(chosen, BYTE_POINTER))
 
         def body(
             i: ir.Value, along: ir.Value, b: ir.Value, fetch: ir.Value, row: ir.Value, *sums: ir.Value
@@ -382,10 +285,10 @@ def _multiply_pixels(code: _Code, name: str, rows: int, unrolled: int) -> ir.Fun
             tile = list(sums)
             code.prefetch_line(fetch)
             for v in range(vectors):
-                code.prefetch_line(code.offset(row, v * _VECTOR_BYTES), to_write=True)
+                code.prefetch_line(code.offset(row, v * VECTOR_BYTES), to_write=True)
             for step in range(unrolled):
                 rights = [
-                    code.load(code.offset(b, (step * vectors + v) * _VECTOR_BYTES), code.vector) for v in range(vectors)
+                    code.load(code.offset(b, (step * vectors + v) * VECTOR_BYTES), code.vector) for v in range(vectors)
                 ]
                 for r in range(rows):
                     address = builder.gep(lefts[r], [code.offset(along, step * item)])
@@ -399,20 +302,20 @@ def _multiply_pixels(code: _Code, name: str, rows: int, unrolled: int) -> ir.Fun
                 builder.add(fetch, fetch_step), row, *tile,
             ]  # fmt: skip
 
-        steps = builder.udiv(features, _word(unrolled))
-        values = code.loop(steps, body, _word(0), b, fetch, row, *sums)[1:]
-        return [builder.add(place, builder.mul(pitch, _word(8))), *values]
+        steps = builder.udiv(features, word(unrolled))
+        values = code.loop(steps, body, word(0), b, fetch, row, *sums)[1:]
+        return [builder.add(place, builder.mul(pitch, word(8))), *values]
 
     zero = ir.Constant(code.vector, [ir.Constant(code.scalar, 0.0)] * code.vector.count)
     sums = code.loop(taps, tap, places, b, ahead, c, *[zero] * (rows * vectors))[4:]
     for r, target in enumerate(targets):
         for v in range(vectors):
-            code.store(sums[r * vectors + v], code.offset(target, v * _VECTOR_BYTES))
+            code.store(sums[r * vectors + v], code.offset(target, v * VECTOR_BYTES))
     builder.ret_void()
     return function
 
 
-def _multiply_windows(code: _Code, name: str, rows: int) -> None:
+def _multiply_windows(code: Code, name: str, rows: int) -> None:
     """A tile of two vectors of C for `rows` rows of A: sums of elements of A times vectors of X, each as far as the
     table says of a term from where the windows of the vector begin. added: 0 if C is only written.
 
@@ -422,15 +325,15 @@ def _multiply_windows(code: _Code, name: str, rows: int) -> None:
         name, "terms table first second a a_pitch c other_c c_pitch added"
     )
     builder, item = code.builder, code.item
-    lefts, downs = [a], [_word(0)]
+    lefts, downs = [a], [word(0)]
     for _ in range(rows - 1):
         lefts.append(builder.add(lefts[-1], a_pitch))
         downs.append(builder.add(downs[-1], c_pitch))
 
     def body(term: ir.Value, *sums: ir.Value) -> list[ir.Value]:
-        place = builder.mul(code.load(builder.add(table, builder.mul(term, _word(8))), _WORD, 8), _word(item))
+        place = builder.mul(code.load(builder.add(table, builder.mul(term, word(8))), WORD, 8), word(item))
         rights = [code.load(builder.add(start, place), code.vector) for start in (first, second)]
-        along, tile = builder.mul(term, _word(item)), []
+        along, tile = builder.mul(term, word(item)), []
         for r, row in enumerate(lefts):
             left = code.everywhere(code.load(builder.add(row, along), code.scalar))
             tile += [code.fma(left, right, sums[2 * r + v]) for v, right in enumerate(rights)]
@@ -439,7 +342,7 @@ def _multiply_windows(code: _Code, name: str, rows: int) -> None:
     targets = [builder.add(start, down) for down in downs for start in (c, other_c)]
     zero = ir.Constant(code.vector, [ir.Constant(code.scalar, 0.0)] * code.vector.count)
     begin = builder.block
-    with builder.if_then(builder.icmp_signed("!=", added, _word(0))):
+    with builder.if_then(builder.icmp_signed("!=", added, word(0))):
         old, there = [code.load(target, code.vector) for target in targets], builder.block
     starts = [builder.phi(code.vector) for _ in targets]
     for start, value in zip(starts, old):
@@ -450,7 +353,7 @@ def _multiply_windows(code: _Code, name: str, rows: int) -> None:
     builder.ret_void()
 
 
-def _copy(code: _Code, name: str, width: int) -> None:
+def _copy(code: Code, name: str, width: int) -> None:
     """`depth` rows of a panel of that width, which lie in memory as they lie in the panel."""
     depth, source, pitch, panel = code.begin(name, "depth source pitch panel")
     vector = code.vector if width % code.vector.count == 0 else ir.VectorType(code.scalar, width)
@@ -465,7 +368,7 @@ def _copy(code: _Code, name: str, width: int) -> None:
     code.builder.ret_void()
 
 
-def _transpose(code: _Code) -> None:
+def _transpose(code: Code) -> None:
     """`depth` * DEPTH_UNIT rows of a panel `width` * DEPTH_UNIT wide, whose columns are rows in memory."""
     size = DEPTH_UNIT
     depth, width, source, pitch, panel, panel_pitch = code.begin(
@@ -480,37 +383,19 @@ def _transpose(code: _Code) -> None:
             rows.append(builder.add(rows[-1], pitch))
 
         def body(_: ir.Value, along: ir.Value, place: ir.Value) -> list[ir.Value]:
-            for row in _transposed(builder, [code.load(builder.add(row, along), square) for row in rows]):
+            for row in code.transposed([code.load(builder.add(row, along), square) for row in rows]):
                 code.store(row, place)
                 place = builder.add(place, panel_pitch)
             return [code.offset(along, size * code.item), place]
 
-        code.loop(depth, body, _word(0), panel)
+        code.loop(depth, body, word(0), panel)
         return [builder.add(rows[-1], pitch), code.offset(panel, size * code.item)]
 
     code.loop(width, strip, source, panel)
     builder.ret_void()
 
 
-def _transposed(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
-    """A square matrix of 2^n rows, transposed by exchanging halves, then quarters, ... of pairs of rows."""
-    size = len(rows)
-    half = size // 2
-    while half:
-        exchanged = list(rows)
-        for i in range(size):
-            if not i & half:
-                # Lanes 0..size are those of the upper row, size..2 size those of the lower.
-                upper = [size + (j ^ half) if j & half else j for j in range(size)]
-                lower = [size + j if j & half else j | half for j in range(size)]
-                exchanged[i] = builder.shuffle_vector(rows[i], rows[i | half], _indices(upper))
-                exchanged[i | half] = builder.shuffle_vector(rows[i], rows[i | half], _indices(lower))
-        rows = exchanged
-        half //= 2
-    return rows
-
-
-def _copy_any(code: _Code) -> None:
+def _copy_any(code: Code) -> None:
     """`depth` rows of a strip of a panel: for p < `deep` the element at p down + j right, else zero."""
     depth, width, deep, source, down, right, panel, panel_pitch = code.begin(
         "copy_any", "depth width deep source down right panel panel_pitch"
@@ -535,11 +420,11 @@ def _copy_any(code: _Code) -> None:
     builder.ret_void()
 
 
-def _copy_part(code: _Code, name: str, width: int) -> None:
+def _copy_part(code: Code, name: str, width: int) -> None:
     """As `_copy`, but of each row only the first `wide` elements are read; the rest is zero."""
     depth, wide, source, pitch, panel = code.begin(name, "depth wide source pitch panel")
-    pieces = _pieces(code, width)
-    masks = [_first_lanes(code, wide, start, count) for start, count in pieces]
+    pieces = code.pieces(width)
+    masks = [code.first_lanes(wide, start, count) for start, count in pieces]
 
     def body(_: ir.Value, source: ir.Value, panel: ir.Value) -> list[ir.Value]:
         for (start, _count), mask in zip(pieces, masks):
@@ -551,7 +436,7 @@ def _copy_part(code: _Code, name: str, width: int) -> None:
     code.builder.ret_void()
 
 
-def _merge(code: _Code) -> None:
+def _merge(code: Code) -> None:
     """C = tile + beta C for the part of a tile that lies within C; C is only written if beta is 0."""
     rows, columns, tile, beta, c, c_pitch = code.begin("merge", "rows columns tile beta c c_pitch")
     builder = code.builder
@@ -559,7 +444,7 @@ def _merge(code: _Code) -> None:
     fresh = builder.fcmp_ordered("==", factor, ir.Constant(code.scalar, 0.0))
     factors = code.everywhere(factor)
     pieces = [(v * code.vector.count, code.vector.count) for v in range(_VECTORS)]
-    masks = [_first_lanes(code, columns, start, count) for start, count in pieces]
+    masks = [code.first_lanes(columns, start, count) for start, count in pieces]
 
     def row(_: ir.Value, tile: ir.Value, c: ir.Value) -> list[ir.Value]:
         places = [(code.offset(tile, start * code.item), code.offset(c, start * code.item)) for start, _ in pieces]
@@ -575,31 +460,3 @@ def _merge(code: _Code) -> None:
 
     code.loop(rows, row, tile, c)
     builder.ret_void()
-
-
-def _pieces(code: _Code, width: int) -> list[tuple[int, int]]:
-    """Where vectors begin that cover so many elements side by side, and their lanes: powers of two."""
-    pieces, start = [], 0
-    while start < width:
-        count = min(code.vector.count, 1 << (width - start).bit_length() - 1)
-        pieces.append((start, count))
-        start += count
-    return pieces
-
-
-def _first_lanes(code: _Code, wide: ir.Value, start: int, count: int) -> ir.Value:
-    """The mask of a vector that begins at element `start`: its lanes below element `wide`."""
-    builder = code.builder
-    undefined = ir.Constant(ir.VectorType(_WORD, count), ir.Undefined)
-    first = builder.insert_element(undefined, wide, ir.Constant(_INT, 0))
-    limit = builder.shuffle_vector(first, undefined, _indices([0] * count))
-    lanes = ir.Constant(ir.VectorType(_WORD, count), [start + lane for lane in range(count)])
-    return builder.icmp_signed("<", lanes, limit)
-
-
-def _word(value: int) -> ir.Constant:
-    return ir.Constant(_WORD, value)
-
-
-def _indices(lanes: Sequence[int]) -> ir.Constant:
-    return ir.Constant(ir.VectorType(_INT, len(lanes)), list(lanes) if any(lanes) else None)
