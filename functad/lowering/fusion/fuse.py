@@ -96,7 +96,7 @@ class Fusion:
         for i in range(len(self.program.eqns)):
             self._place(i)
         live = [g for g in self.all_groups if g.kind != "gone"]
-        let_readers_go_first(self.program, live, self.group_of, self.inlining.outputs)
+        let_readers_go_first(self.program, live, self.group_of, self.inlining.outputs, self.inlining.phase)
         self.groups = topological_order(self.program, live, self.group_of, self.inlining.phase)
         self.stored = self._stored()
 

@@ -16,9 +16,16 @@ from functad.lowering_rules import ControlFlow
 
 
 def let_readers_go_first(
-    program: Program, groups: Sequence[FusionGroup], group_of: Mapping[Var, FusionGroup], outputs: set[Var]
+    program: Program,
+    groups: Sequence[FusionGroup],
+    group_of: Mapping[Var, FusionGroup],
+    outputs: set[Var],
+    phase: Callable[[int], int],
 ) -> None:
-    """Put the group that updates an input behind all others that read it, so that it can do so in place."""
+    """Put the group that updates an input behind all others that read it, so that it can do so in place.
+
+    Those of later phases stay behind it.
+    """
     readers_of: dict[Var, list[FusionGroup]] = {}
     followers: dict[int, list[int]] = {}
     for group in groups:
@@ -34,7 +41,7 @@ def let_readers_go_first(
         (last,) = updating
         later = _reached(last.number, followers) if len(readers) > 1 else {last.number}
         for group in readers:
-            if group.number not in later:
+            if group.number not in later and phase(group.members[0]) <= phase(last.members[0]):
                 last.waits_for.add(group.number)
                 followers.setdefault(group.number, []).append(last.number)
 

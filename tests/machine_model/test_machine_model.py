@@ -10,7 +10,7 @@ from pathlib import Path
 from functad import machine_model
 from functad.cli.measure import descriptions
 
-PACKAGE = Path(__file__).parent.parent / "functad"
+PACKAGE = Path(__file__).parents[2] / "functad"
 ROOMS = ("editing", "calls", "control", "optimize", "lowering", "backends")
 ROOMS += ("primitives/arithmetic.py", "primitives/cost.py", "primitives/loops", "random")
 # Of the NumPy kernels those that work block by block; the others are formulas, with their coefficients.
