@@ -5,7 +5,7 @@ Knows the optimiser and the backends; nothing of pytrees or signatures. Importin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from operator import attrgetter
 from time import perf_counter
@@ -47,13 +47,19 @@ def optimized(program: Program, backend: str | None = None) -> Program:
     """The Program simplified for a backend, the configured one by default, the same object each time."""
     program = without_keys(program)
     on_device = (backend or config.default_backend) == "cuda"
-    key = ("simplified", on_device, *own_optimisations())
-    return memoised(program, key, lambda: _pipeline().simplify_for(program, on_device, _launches))
+    count = _counting(_compiled_by(config)) if on_device else None
+    key = ("simplified", on_device, count, *own_optimisations())
+    return memoised(program, key, lambda: _pipeline().simplify_for(program, on_device, count))
 
 
-def _launches(program: Program) -> int:
-    """How many launches a GPU takes for a Program; asked where a pass may choose."""
-    count: int = imported("functad.backends.cuda.lowering").launches_for(program)
+@cache
+def _counting(options: tuple[Any, ...]) -> Callable[[Program], int]:
+    """What tells how many launches a GPU takes for a Program: a function for each choice of options, which it obeys."""
+
+    def count(program: Program) -> int:
+        launches: int = imported("functad.backends.cuda.lowering").launches_for(program)
+        return launches
+
     return count
 
 

@@ -5,6 +5,7 @@ Knows Programs of element-wise operations, which are the same for all shapes; no
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
@@ -54,30 +55,36 @@ def _printed_if_plain(share: DiagonalShare, operands: int, dtype: np.dtype, *par
 
 
 def _printed(program: Program, share: DiagonalShare) -> DiagonalShare:
-    """A Program with one result as straight-line Python, for Arrays and for what `run_bare` gives."""
-    names = {v: f"x{i}" for i, v in enumerate(program.invars)}
-    namespace: dict[str, Any] = {"Array": ArrayImpl, "share": share}
+    """A Program with one result as an expression of Python, for Arrays and for what `run_bare` gives.
 
-    def name_of(atom: Atom) -> str:
+    What is read once stands where it is read, and has no name, which would keep its memory until the end.
+    """
+    texts: dict[Atom, str] = {v: f"x{i}" for i, v in enumerate(program.invars)}
+    namespace: dict[str, Any] = {"Array": ArrayImpl, "share": share}
+    uses = Counter([*program.outvars, *(a for e in program.eqns for a in e.invars)])
+
+    def text_of(atom: Atom) -> str:
         if isinstance(atom, Literal):
             name = f"number{len(namespace)}"
             namespace[name] = atom.value
             return name
-        return names[atom]
+        return texts[atom]
 
-    body = []
+    named = []
     for i, eqn in enumerate(program.eqns):
-        run = implementation(eqn.primitive, [a.aval.dtype for a in eqn.invars])
-        namespace[f"run{i}"] = partial(run, **eqn.params) if eqn.params else run
-        names[eqn.outvars[0]] = f"y{i}"
-        body.append(f"y{i} = run{i}({', '.join(map(name_of, eqn.invars))})  # {eqn.primitive.name}")
-    read = {a for e in program.eqns for a in e.invars} | {*program.outvars}
-    values = [f"if type({names[v]}) is Array: {names[v]} = {names[v]}._value[()]" for v in program.invars if v in read]
-    operands = ", ".join(names[v] for v in program.invars)
+        run, (result,) = implementation(eqn.primitive, [a.aval.dtype for a in eqn.invars]), eqn.outvars
+        name = f"{eqn.primitive.name}_{i}"
+        namespace[name] = partial(run, **eqn.params) if eqn.params else run
+        texts[result] = f"{name}({', '.join(map(text_of, eqn.invars))})"
+        if uses[result] > 1:
+            named.append(f"y{i} = {texts[result]}")
+            texts[result] = f"y{i}"
+    values = [f"if type({texts[v]}) is Array: {texts[v]} = {texts[v]}._value[()]" for v in program.invars if uses[v]]
+    operands = ", ".join(texts[v] for v in program.invars)
     lines = [
         f"def pullback({operands}):",
         "    try:",
-        *[f"        {line}" for line in (*values, *body, f"return {name_of(program.outvars[0])}")],
+        *[f"        {line}" for line in (*values, *named, f"return {text_of(program.outvars[0])}")],
         "    except MemoryError:",
         f"        return share({operands})  # which says what there is no memory for",
     ]

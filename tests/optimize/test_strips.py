@@ -11,7 +11,9 @@ from fuzz.check import changed
 
 import functad
 import functad.numpy as jnp
-from functad import interpreter, lax
+from functad import execution, interpreter, lax
+from functad.backends.cuda import lowering
+from functad.config import config
 from functad.ir import Eqn, Program
 from functad.optimize.pipeline import simplify_for
 
@@ -108,6 +110,31 @@ def test_loops_are_cut_where_that_takes_fewer_launches(fun: Callable[..., Any], 
     assert carrying_steps(cut) < carrying_steps(whole)
     assert str(optimized(fun, most, count=carrying_steps)) == str(cut)
     assert str(optimized(fun, most, count=lambda program: -carrying_steps(program))) == str(whole)
+
+
+def test_what_was_chosen_by_one_count_is_not_kept_for_another() -> None:
+    program = functad.make_jaxpr(lambda *args: lax.cond(args[0][0, 0, 0] > 0, gradient, gradient, *args))(ROWS, W, V)
+    numbers = {"CUDA_KEPT_PRODUCT": 0.0, "UNROLLED_STEPS": 0, "LARGEST_HOISTED_PRODUCT": 0.0}
+
+    def steps(count: Callable[[Program], int]) -> int:
+        (eqn,) = (e for e in simplify_for(program, True, count).eqns if e.primitive.name == "cond")
+        return sum(map(carrying_steps, eqn.params["branches"]))
+
+    with changed(numbers):
+        program = simplify_for(program, False)  # whose branches stay the same objects
+        assert steps(carrying_steps) == 0 < steps(lambda program: -carrying_steps(program))
+
+
+def test_launches_are_counted_anew_under_other_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = functad.make_jaxpr(gradient)(ROWS, W, V)
+    signs = {"cublas": 1, "functad": -1}
+    monkeypatch.setattr(lowering, "launches_for", lambda p: signs[config.cuda_products] * carrying_steps(p))
+    numbers = {"CUDA_KEPT_PRODUCT": 0.0, "UNROLLED_STEPS": 0, "LARGEST_HOISTED_PRODUCT": 0.0}
+    found = []
+    for products in signs:
+        with config.context(cuda_products=products), changed(numbers):
+            found.append(carrying_steps(execution.optimized(program, "cuda")))
+    assert found[0] == 0 < found[1]
 
 
 @pytest.mark.parametrize("fun", [read_elsewhere, changes])

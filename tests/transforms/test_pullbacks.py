@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from functools import partial
 
 import numpy as np
@@ -55,6 +56,28 @@ def test_a_printed_pullback_is_its_rule_to_the_bit(name):
             assert found.dtype == wanted.dtype and found.shape == wanted.shape
             assert np.array_equal(found, wanted, equal_nan=True)
             assert np.array_equal(np.signbit(found), np.signbit(wanted))
+
+
+def highest(*call):
+    """The most bytes that a call needs at a time, its result among them."""
+    tracemalloc.start()
+    try:
+        run_bare(*call)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", ["tanh", "div", "asin", "acosh", "atan2", "rsqrt", "cbrt", "atanh"])
+def test_a_printed_pullback_needs_no_more_memory_than_its_rule(name):
+    primitive, x = registry[name], jnp.full(100_000, 0.5)
+    values = [x] * len(primitive.jvp.shares)
+    for share in primitive.jvp.shares:
+        pullback = _printed_if_plain(share, len(values), x.dtype)
+        assert is_printed(pullback)
+        call = np.asarray(x), x, *values
+        run_bare(pullback, *call)
+        assert highest(pullback, *call) < highest(share, *call) + x.nbytes // 2
 
 
 def test_rules_of_element_wise_operations_are_printed_and_others_are_not():

@@ -31,6 +31,11 @@ def counting_launches(count: CountLaunches | None) -> Iterator[None]:
         _count.reset(token)
 
 
+def counts_launches() -> CountLaunches | None:
+    """What tells passes how many launches a GPU takes, on which depends what they choose."""
+    return _count.get()
+
+
 def takes_fewer_launches(one: Callable[[], Program], other: Callable[[], Program]) -> bool:
     """Whether a GPU takes fewer launches for one Program than for another, which are made where that can be asked."""
     count = _count.get()

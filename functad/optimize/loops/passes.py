@@ -16,7 +16,7 @@ from functad.editing.substitution import Substitution
 from functad.ir import Atom, Eqn, Literal, Program, memoised
 from functad.lowering_rules import ControlFlow
 from functad.optimize.loops import moves
-from functad.optimize.loops.devices import is_in_map, takes_fewer_launches, within
+from functad.optimize.loops.devices import counts_launches, is_in_map, takes_fewer_launches, within
 from functad.optimize.loops.layout import computed_before
 from functad.optimize.loops.parts import Simplify, take_scan_apart
 from functad.optimize.loops.strips import in_strips, of_steps, sink_all_sums, steps_of_strip
@@ -46,7 +46,7 @@ def optimize_loops(program: Program, simplify: Simplify) -> Program:
 
 
 def _simplified(program: Program, simplify: Simplify) -> Program:
-    key = ("simplified body", is_in_map(), *own_optimisations())
+    key = ("simplified body", is_in_map(), counts_launches(), *own_optimisations())
     made = memoised(program, key, lambda: simplify(program))
     assert not made.consts, "a body is closed, and no pass makes a constant"
     return made
