@@ -55,6 +55,7 @@ SWITCHES = [
     Switch("loop: invariants of while loops", passes, "computed_before", lambda body, *_: ([], body)),
     Switch("loop: scan fusion", pipeline, "fuse_scans", _same),
     Switch("loop: unrolling", machine_model, "UNROLLED_STEPS", 0),
+    Switch("loop: strips, on GPUs", passes, "steps_of_strip", lambda *_: 0),
     Switch("fusion: readers first", fuse, "let_readers_go_first", lambda *_: None),
     Switch("fusion: parts of joined arrays", schedule, "find_places", lambda fusion: {}),
     Switch("fusion: joins within nests", machine_model, "SMALLEST_JOINED_IN_NEST", 1 << 60),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+
 import numpy as np
 import pytest
 from optimized_tools import optimized_program
@@ -11,6 +14,7 @@ import functad.numpy as jnp
 from functad import lax, machine_model
 from functad.editing.dead_code import eliminate_dead_code
 from functad.execution import optimized
+from functad.optimize.loops import moves
 from functad.optimize.pipeline import optimize_control
 from functad.tracing import eval_program
 
@@ -284,3 +288,10 @@ def test_forward_mode_stores_no_residuals():
 
     (scan,) = scans(optimized_program(fun, PARAMS, ROWS))
     assert len(scan.outvars) == scan.params["num_carry"] == 2
+
+
+def test_the_table_of_moves_names_the_numbers_by_which_they_pay():
+    modules = {inspect.getmodule(move.apply) for move in moves.MOVES}
+    read = {name for module in modules for name in re.findall(r"machine_model\.([A-Z_]+)", inspect.getsource(module))}
+    assert {name for move in moves.MOVES for name in move.pays} == read
+    assert all(hasattr(machine_model, name) for name in read)

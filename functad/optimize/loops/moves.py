@@ -22,6 +22,7 @@ class ScanMove(NamedTuple):
     """A change of a scan that keeps its results.
 
     way: where work goes. lengths: of which scans, those of known lengths or those over the stacks of a `while`.
+    pays: the numbers of `machine_model` that decide whether it pays; none where it does whenever it can be done.
     because: why the results are the same.
     """
 
@@ -29,6 +30,7 @@ class ScanMove(NamedTuple):
     way: Literal["before", "after", "inside", "laid out"]
     lengths: Literal["known", "unknown", "any"]
     apply: Callable[[Scan], None]
+    pays: tuple[str, ...]
     because: str
 
     def fits(self, scan: Scan) -> bool:
@@ -41,14 +43,21 @@ _SAME = "the same numbers, otherwise laid out"
 _JOINT = "the same sums of the same products, in another order where a sum goes over steps"
 _LINEAR = "derivatives only; as written where a number could leave the range of its dtype"
 
+_WEIGHTS = ("FEWEST_STEPS", "SMALLEST_WEIGHT")
+_THIN = ("THIN_PRODUCT_TERMS", "LARGE_STACK", "SMALLEST_SUNK_PRODUCT")  # better computed in each step
+_SUMS = ("LARGEST_HOISTED_PRODUCT", "MOST_EXTRA_BYTES")
+_SLICES = ("SMALLEST_SUNK_SLICE", "QUOTIENT_OPERATIONS", *_THIN)
+_CHAIN = ("LEAST_SAVED", "OPERATIONS_MEANWHILE", "COEFFICIENT_OPERATIONS")
+_RECURRENCE = (*_CHAIN, "LARGEST_COEFFICIENT_STACKS", "MOST_IN_PAIRS")
+
 MOVES: tuple[ScanMove, ...] = (
-    ScanMove("stacks computed slice by slice", "inside", "unknown", compute_inside, _EACH_STEP),
-    ScanMove("loop-invariant code", "before", "any", hoist_invariants, _ONCE),
-    ScanMove("starts from first slices", "laid out", "known", start_from_first_slices, "x + 0 at other steps"),
-    ScanMove("small products", "before", "known", hoist_products, _JOINT),
-    ScanMove("sums over steps", "after", "known", sink_sums, _JOINT),
-    ScanMove("transposed weights", "laid out", "known", transpose_weights, _SAME),
-    ScanMove("stacks given on", "laid out", "known", give_stacks_on, _SAME),
-    ScanMove("linear recurrences", "before", "known", rewrite_linear_recurrence, _LINEAR),
+    ScanMove("stacks computed slice by slice", "inside", "unknown", compute_inside, _SLICES, _EACH_STEP),
+    ScanMove("loop-invariant code", "before", "any", hoist_invariants, (), _ONCE),
+    ScanMove("starts from first slices", "laid out", "known", start_from_first_slices, (), "x + 0 at other steps"),
+    ScanMove("small products", "before", "known", hoist_products, (*_SUMS, *_THIN), _JOINT),
+    ScanMove("sums over steps", "after", "known", sink_sums, _SUMS, _JOINT),
+    ScanMove("transposed weights", "laid out", "known", transpose_weights, _WEIGHTS, _SAME),
+    ScanMove("stacks given on", "laid out", "known", give_stacks_on, (), _SAME),
+    ScanMove("linear recurrences", "before", "known", rewrite_linear_recurrence, _RECURRENCE, _LINEAR),
 )
 """In this order. Each sees what those before it have left."""
