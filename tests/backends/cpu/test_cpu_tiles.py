@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from bfloat16_tools import BFLOAT16
 from cpu_program_tools import check_plain
 
 import functad
@@ -123,7 +124,7 @@ def test_what_is_only_moved_goes_from_its_band_to_memory():
     assert "range(16)" not in text
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int32", "float32"])
+@pytest.mark.parametrize("dtype", ["float16", BFLOAT16, "int32", "float32"])
 @pytest.mark.parametrize("columns", [1024, 1040])
 def test_what_gets_another_type_is_not_only_moved(dtype, columns):
     """Floats of 16 bits get it by being read."""
