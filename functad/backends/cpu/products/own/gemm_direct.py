@@ -24,7 +24,6 @@ SLAB_BYTES = machine_model.OWN_DIRECT_SLAB_BYTES
 # The words of a handle (`blas.handle`) go on with those of its table:
 OTHERS = w.GEMM_HANDLE_SIZE  # address of the handle of who computes what fills no tile
 FUNCTIONS = w.GEMM_HANDLE_SIZE + 1  # addresses of functions of `gemm_vectors`, for heights from LEAST_HEIGHT on
-TABLE_SIZE = FUNCTIONS + ROWS - LEAST_HEIGHT + 1
 
 
 def multiply_direct(

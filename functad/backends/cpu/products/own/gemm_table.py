@@ -73,26 +73,29 @@ def direct_table(
 
     others: the handle of who computes what fills no tile.
     """
-    tiles, vectors = word_functions(d), _vectors(dtype, "compile_direct", f"direct_{dtype.name}", _DIRECT)
-    words = np.zeros(d.TABLE_SIZE, np.int64)
-    words[: d.OTHERS] = handle
-    words[w.GEMM_ENTRY] = tiles["multiply_direct"]
-    words[d.OTHERS] = others.ctypes.data
-    words[d.FUNCTIONS :] = [vectors[name] for name in _DIRECT]
-    _kept.append((tiles, vectors, others))
-    return words
+    vectors = _vectors(dtype, "compile_direct", f"direct_{dtype.name}", _DIRECT)
+    return _with_functions(handle, others, word_functions(d), "multiply_direct", vectors, _DIRECT)
 
 
 def thin_table(
     handle: np.ndarray[Any, Any], dtype: np.dtype[Any], others: np.ndarray[Any, Any]
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
     """The same, for products of few terms by `gemm_thin.multiply_thin`."""
-    tiles, vectors = word_functions(t), _vectors(dtype, "compile_thin", f"thin_{dtype.name}", _THIN)
-    words = np.zeros(t.TABLE_SIZE, np.int64)
-    words[: t.OTHERS] = handle
-    words[w.GEMM_ENTRY] = tiles["multiply_thin"]
-    words[t.OTHERS] = others.ctypes.data
-    words[t.TRANSPOSE :] = [vectors[name] for name in _THIN]
+    vectors = _vectors(dtype, "compile_thin", f"thin_{dtype.name}", _THIN)
+    return _with_functions(handle, others, word_functions(t), "multiply_thin", vectors, _THIN)
+
+
+def _with_functions(
+    handle: np.ndarray[Any, Any],
+    others: np.ndarray[Any, Any],
+    tiles: Loaded,
+    entry: str,
+    vectors: Loaded,
+    names: Sequence[str],
+) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """A handle by which the function `entry` is called, then the address of that of others, then those of functions."""
+    words = np.array([*handle, others.ctypes.data, *(vectors[name] for name in names)], np.int64)
+    words[w.GEMM_ENTRY] = tiles[entry]
     _kept.append((tiles, vectors, others))
     return words
 

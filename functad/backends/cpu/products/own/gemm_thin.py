@@ -29,7 +29,6 @@ OTHERS = w.GEMM_HANDLE_SIZE  # address of the handle of who computes what fills 
 TRANSPOSE = w.GEMM_HANDLE_SIZE + 1  # addresses of functions of `gemm_vectors`
 COPY_ANY = w.GEMM_HANDLE_SIZE + 2
 FUNCTIONS = w.GEMM_HANDLE_SIZE + 3  # one for each height
-TABLE_SIZE = FUNCTIONS + 2
 
 
 def multiply_thin(
