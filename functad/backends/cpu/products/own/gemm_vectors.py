@@ -167,10 +167,7 @@ def _multiply_direct(code: Code, name: str, rows: int) -> None:
 
     def body(_: ir.Value, down: ir.Value, b: ir.Value, *sums: ir.Value) -> list[ir.Value]:
         rights = [code.load(code.offset(b, offset), code.vector) for offset in offsets]
-        tile = []
-        for r, row in enumerate(lefts):
-            left = code.everywhere(code.load(builder.add(row, down), code.scalar))
-            tile += [code.fma(left, right, sums[r * len(rights) + v]) for v, right in enumerate(rights)]
+        tile = _with_term(code, lefts, down, rights, sums)
         return [builder.add(down, a_down), builder.add(b, b_pitch), *tile]
 
     def fetching(i: ir.Value, fetch: ir.Value, *others: ir.Value) -> list[ir.Value]:
@@ -183,6 +180,17 @@ def _multiply_direct(code: Code, name: str, rows: int) -> None:
     sums = code.loop(builder.sub(depth, fetched), body, *values)[2:]
     _store_tile(code, sums, targets, alpha, factor)
     builder.ret_void()
+
+
+def _with_term(
+    code: Code, lefts: Sequence[ir.Value], down: ir.Value, rights: Sequence[ir.Value], sums: Sequence[ir.Value]
+) -> list[ir.Value]:
+    """The sums of a tile, row by row, and a term: elements `down` from the starts of rows, times vectors."""
+    added = []
+    for r, row in enumerate(lefts):
+        left = code.everywhere(code.load(code.builder.add(row, down), code.scalar))
+        added += [code.fma(left, right, sums[r * len(rights) + v]) for v, right in enumerate(rights)]
+    return added
 
 
 def _multiply_thin(code: Code, name: str, rows: int) -> None:
@@ -207,10 +215,7 @@ def _multiply_thin(code: Code, name: str, rows: int) -> None:
 
     def term(_: ir.Value, down: ir.Value, b: ir.Value, *sums: ir.Value) -> list[ir.Value]:
         rights = [code.load(code.offset(b, offset), code.vector) for offset in offsets]
-        added = []
-        for r, row in enumerate(lefts):
-            left = code.everywhere(code.load(builder.add(row, down), code.scalar))
-            added += [code.fma(left, right, sums[r * len(rights) + v]) for v, right in enumerate(rights)]
+        added = _with_term(code, lefts, down, rights, sums)
         return [builder.add(down, a_down), code.offset(b, tile_bytes), *added]
 
     def tile(_: ir.Value, start: ir.Value, b: ir.Value) -> list[ir.Value]:
@@ -333,11 +338,7 @@ def _multiply_windows(code: Code, name: str, rows: int) -> None:
     def body(term: ir.Value, *sums: ir.Value) -> list[ir.Value]:
         place = builder.mul(code.load(builder.add(table, builder.mul(term, word(8))), WORD, 8), word(item))
         rights = [code.load(builder.add(start, place), code.vector) for start in (first, second)]
-        along, tile = builder.mul(term, word(item)), []
-        for r, row in enumerate(lefts):
-            left = code.everywhere(code.load(builder.add(row, along), code.scalar))
-            tile += [code.fma(left, right, sums[2 * r + v]) for v, right in enumerate(rights)]
-        return tile
+        return _with_term(code, lefts, builder.mul(term, word(item)), rights, sums)
 
     targets = [builder.add(start, down) for down in downs for start in (c, other_c)]
     zero = ir.Constant(code.vector, [ir.Constant(code.scalar, 0.0)] * code.vector.count)
