@@ -22,6 +22,7 @@ ROWS, TILE_BYTES = machine_model.OWN_DIRECT_TILE_ROWS, machine_model.THIN_TILE_B
 HEIGHTS = range(1, ROWS + 1)
 PACKED_BYTES = machine_model.THIN_PACKED_BYTES
 PACKED_WORDS = PACKED_BYTES // 8
+WEIGHT_BYTES = machine_model.PACKED_WEIGHT_BYTES
 SQUARE = machine_model.PANEL_DEPTH_UNIT  # elements of a row of the squares that `transpose` turns around
 
 # The words of a handle (`blas.handle`) go on with those of its table:
@@ -76,10 +77,16 @@ def multiply_weights(
 ) -> None:  # fmt: skip
     """The same, where B is packed: panels of as many columns as a tile has, of which n is a multiple."""
     item = table[w.GEMM_ITEM]
-    rows_of_tiles(
-        table, item * n, m, k, a, item if ta == 1 else item * lda, item if ta == 0 else item * lda,
-        b, alpha, beta, c, item * ldc, 0,
-    )  # fmt: skip
+    columns = TILE_BYTES // item
+    most = max(1, WEIGHT_BYTES // (k * TILE_BYTES)) * columns
+    start = 0
+    while start < n:
+        size = min(most, n - start)
+        rows_of_tiles(
+            table, item * size, m, k, a, item if ta == 1 else item * lda, item if ta == 0 else item * lda,
+            b + item * k * start, alpha, beta, c + item * start, item * ldc, 0,
+        )  # fmt: skip
+        start += size
 
 
 def pack_columns(table, item, width, k, b, down, right, packed) -> None:
