@@ -266,6 +266,7 @@ _ERFC = (
     *(-0.3104672203683723, 0.5902283579203889, -0.8833944539655227, 1.0740069070861673),
 )
 
+
 def erf(k: Any, x: Any) -> Any:
     """1 − e^−g(|x|) with the sign of x, where g(x) = −ln(1 − erf(x)) is nearly a parabola."""
     limit, coefficients = (3.95, _ERF) if x.dtype == _F32 else (5.95, _ERF_DOUBLE)
