@@ -13,11 +13,11 @@ from typing import Any
 from functad import machine_model
 from functad.control import scan_p
 from functad.editing.rewriting import spliced
-from functad.ir import UNKNOWN, Aval, Eqn, Program, Var, definitions
+from functad.ir import UNKNOWN, Atom, Aval, Eqn, Program, Var, definitions
 from functad.optimize.loops.devices import is_in_map, optimizing_for
 from functad.optimize.loops.parts import Scan, Simplify, take_scan_apart
 from functad.optimize.loops.products import (
-    addition,
+    addends,
     extra_bytes,
     finish_sum,
     is_sum,
@@ -35,16 +35,16 @@ def steps_of_strip(eqn: Eqn, simplify: Simplify) -> int:
 
     As many as a number that divides those of the scan, and as what they stack leaves memory for.
     """
-    length, count = eqn.params["length"], eqn.params["num_carry"]
-    if is_in_map() is not False or length == UNKNOWN or length < 2 or count == 0 or not _adds_up(eqn):
+    length = eqn.params["length"]
+    if is_in_map() is not False or length == UNKNOWN or length < 2 or not _addends(take_scan_apart(eqn)):
         return 0
     body = _simplified_as_map(eqn, simplify)
     if not has_large_product(body):
         return 0
     scan = take_scan_apart(eqn.replace(params={**eqn.params, "jaxpr": body}))
     _move_products_behind_loops(scan)
-    sums = sums_over_steps(scan, is_sum)
-    if len(sums) < count:
+    sums, all_addends = sums_over_steps(scan, is_sum), _addends(scan)
+    if not all_addends or len(sums) < len(all_addends):
         return 0
     operands = {a for s in sums for a in s.source.invars}  # each is stacked once
     each = extra_bytes(scan, operands) / length
@@ -52,10 +52,11 @@ def steps_of_strip(eqn: Eqn, simplify: Simplify) -> int:
     return max(fitting, default=0)
 
 
-def _adds_up(eqn: Eqn) -> bool:
-    scan = take_scan_apart(eqn)
+def _addends(scan: Scan) -> list[Atom]:
+    """What the steps of a scan add up; nothing if more becomes of a carry than a sum."""
     defined, uses = definitions(scan.body()), scan.uses()
-    return all(addition(carry, defined, uses) is not None for carry in scan.carries)
+    found = [addends(carry, defined, uses) for carry in scan.carries]
+    return [a for each in found for a in each] if all(found) else []
 
 
 def _simplified_as_map(eqn: Eqn, simplify: Simplify) -> Program:
@@ -104,8 +105,9 @@ def _move_products_behind_loops(scan: Scan) -> None:
     """Products that a loop in a step stacks, of which the scan adds up all, are computed behind that loop at once."""
     wanted: dict[Eqn, list[Var]] = {}  # loops in a step, and which stacks of theirs
     for one in sums_over_steps(scan, lambda eqn: eqn.primitive is scan_p):
-        inner, reader, *_ = one.eqns
-        wanted.setdefault(inner, []).extend(v for v in inner.outvars if v in reader.invars)
+        inner, *moves = one.eqns
+        read = moves[0].invars if moves else [one.addend]
+        wanted.setdefault(inner, []).extend(v for v in inner.outvars if v in read)
     for inner, stacks in wanted.items():
         place = scan.eqns.index(inner)
         scan.eqns[place : place + 1] = _with_products_behind(inner, stacks)
