@@ -55,7 +55,7 @@ class _NotLinearError(Exception):
 
 def rewrite_linear_recurrence(scan: Scan) -> None:
     """Let the results of a scan of tangents or cotangents that are a few numbers be those of a shorter chain."""
-    if not scan.is_linear or not _is_of_numbers(scan):
+    if not _is_of_numbers(scan):
         return
     try:
         forms, computed, program = _coefficients(scan)
