@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from functad import machine_model
-from functad.backends.cpu.kernels.tile import Square, StreamedStore, tiled
+from functad.backends.cpu.kernels.tile import LineStart, Square, StreamedStore, tiled
 from functad.dtypes import is_narrow_float, kind_of
 from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
 from functad.lowering.nests.affine import Affine, Symbol, linear, loop
@@ -469,6 +469,10 @@ class _CpuEmitter:
     def _text(self, s: Statement) -> str:
         if isinstance(s, Let):
             return f"{', '.join(s.names)} = {s.text}"
+        if isinstance(s, LineStart):
+            storage = s.buffer.storage
+            place = f"{self.parameters[storage][0]}, {(s.offset - self.first[storage]).text()}"
+            return f"{s.name} = line_start({place}, {s.value.text()}, {s.last})"
         if isinstance(s, IndexLet):
             return f"{s.name} = {s.value.text()}"
         assert not isinstance(s, Carried)

@@ -20,5 +20,13 @@ def write_line(target: Any, to: int, source: Any, at: int) -> int:
     return 0
 
 
+def line_start(source: Any, at: int, place: int, last: int) -> int:
+    """The last place up to `place`, and from 0 to `last`, where a cache line begins, if element `at` lies at `place`.
+
+    Only compiled code knows addresses: here lines begin everywhere.
+    """
+    return min(place, last)
+
+
 def store_fence() -> None:
     """Everything that was written past the caches is in memory when what follows is."""

@@ -10,7 +10,7 @@ from numba.core.typing.templates import signature
 
 from functad import machine_model
 from functad.backends.cpu.compile.processor import is_x86
-from functad.backends.cpu.scalars.lines import store_fence, write_line
+from functad.backends.cpu.scalars.lines import line_start, store_fence, write_line
 from functad.backends.cpu.scalars.registry_numba import declare_function, implement
 
 _WORD = ir.IntType(64)
@@ -23,7 +23,12 @@ def _copy_signature(arguments: tuple[types.Type, ...]) -> Any:
     return signature(types.int64, arguments[0], types.int64, arguments[2], types.int64)
 
 
+def _start_signature(arguments: tuple[types.Type, ...]) -> Any:
+    return signature(types.int64, arguments[0], *3 * [types.int64]) if len(arguments) == 4 else None
+
+
 declare_function(write_line, _copy_signature)
+declare_function(line_start, _start_signature)
 declare_function(store_fence, lambda arguments: None if arguments else signature(types.none))
 
 
@@ -42,6 +47,18 @@ def _write(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Val
         with other:
             builder.store(line, pointer, align=8)
     return _WORD(0)
+
+
+@implement(line_start, types.Any, types.Integer, types.Integer, types.Integer)
+def _start(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
+    source, at, place, last = values
+    size = context.get_abi_sizeof(source.type.pointee)
+    address = builder.ptrtoint(builder.gep(source, [at]), _WORD)
+    behind = builder.and_(builder.udiv(address, _WORD(size)), _WORD(machine_model.CACHE_LINE // size - 1))
+    start = builder.sub(place, behind)
+    for bound, beyond in ((_WORD(0), "<"), (last, ">")):
+        start = builder.select(builder.icmp_signed(beyond, start, bound), bound, start)
+    return start
 
 
 @implement(store_fence)
