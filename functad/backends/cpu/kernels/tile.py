@@ -88,8 +88,8 @@ def _in_squares(nest: Nest, side: int) -> Nest:
     if by_lines is not None:
         row = loop(f"{rows.name}_tile", rows.extent // side + 1)
         first = Symbol(fresh(f"{rows.name}_first", taken), 0, rows.extent - side)
-        at = by_lines.offset.substitute(starts | {rows: row * side})
-        lines = [LineStart(first.name, row * side, PRE, by_lines.buffer, at, first.high)]
+        begins = by_lines.offset.substitute(starts | {rows: row * side})
+        lines = [LineStart(first.name, row * side, PRE, by_lines.buffer, begins, first.high)]
         starts[rows] = Affine(0, [(first, 1)])
     parts = {s: starts[s] + inner for s, inner in zip((rows, columns), within)}
     place = IndexLet(fresh("place", taken), within[0] * (side * count) + within[1], PRE)

@@ -28,5 +28,10 @@ def line_start(source: Any, at: int, place: int, last: int) -> int:
     return min(place, last)
 
 
+def stream(room: Any, target: Any, to: int, count: int) -> None:
+    """Copy `count` elements, which are whole cache lines, from the beginning of a room. `store_fence` as above."""
+    target[to : to + count] = room[:count]
+
+
 def store_fence() -> None:
     """Everything that was written past the caches is in memory when what follows is."""
