@@ -5,7 +5,7 @@ A table of contents: the functions stand in the files beside this one, each besi
 
 from __future__ import annotations
 
-from functad.control import scan_p
+from functad.control.scan import scan_p
 from functad.editing.rewriting import Rule
 from functad.optimize import algebra, broadcasts, gathered_products, moving, pairs, products, scatters, spectra, stacks
 from functad.optimize.loops import products as loop_products

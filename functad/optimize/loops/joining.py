@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from functad.control import scan_p, while_p
+from functad.control.scan import scan_p
+from functad.control.while_loop import while_p
 from functad.editing.common_subexpressions import atom_key, share_common_subexpressions
 from functad.editing.substitution import Substitution
 from functad.ir import UNKNOWN, Atom, Eqn, Program, has_effects
