@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from functad import machine_model
-from functad.control import scan_p
+from functad.control.scan import scan_p
 from functad.editing.rewriting import spliced
 from functad.ir import Atom, Aval, Eqn, Program, Var, definitions
 from functad.optimize.loops.devices import optimizing_for, takes_fewer_launches
