@@ -14,9 +14,6 @@ CONVOLUTION_WORTH_PRODUCTS = 1 << 16
 DILATION_WORTH_SPLITTING = 1 << 26
 """operations of a convolution from which those with zeros between elements are left out, by more kernels. Compared."""
 
-PLAIN_SUM_SLOWNESS = 4.0
-"""times as long as other kernels an operation of a convolution takes that is a plain sum for each output. Compared."""
-
 CONVOLUTION_BLOCK_PLACES = 256
 """outputs of a block of products: enough for them to be fast, few enough for the cache. Compared."""
 
@@ -48,7 +45,7 @@ FEATURES_UNIT = products.PANEL_DEPTH_UNIT
 """features at a time in such a product, which divide theirs. Derived."""
 
 PLACES_PRODUCTS = 64
-"""terms of its sums, at least, which are worth its table. Compared."""
+"""terms of its sums, at least, which are worth its table. Unproven."""
 
 DIRECT_TIME = 3.0
 """times as long as in a large matrix product a term of a convolution takes that is summed in loops. Compared, on Zen 3:
