@@ -286,7 +286,7 @@ def _python_call() -> Iterator[Measurement]:
 
 
 def _compiling() -> Iterator[Measurement]:
-    simple, function = "    y = y * 1.25 + x[{0}]\n", "    y = y + exp(x[{0}])\n"
+    simple, function = "    y = y * 1.25 + x[{0}]\n", "    y = exp(y) + x[{0}]\n"
     statement = _ns_of_statement(simple)
     yield Measurement("STATEMENT_NS", "a sum and a product", statement)
     yield Measurement("STATEMENTS_OF_FUNCTION", "exp", _ns_of_statement(function) / statement)
