@@ -114,8 +114,8 @@ EXTREMUM_BLOCK = 128
 """elements of a row whose extremum is looked for at once; the first block that has it is searched again. Compared."""
 
 LONG_EXTREMUM_ROW = 256
-"""elements of a row from which on an extremum is looked for by blocks: others are read twice. Compared with 512: rows of
-260 to 500 take 0.75 to 0.99 of the time."""
+"""elements of a row from which on an extremum is looked for by blocks: others are read twice. Compared with 512: rows
+of 260 to 500 take 0.75 to 0.99 of the time."""
 
 TALL_COLUMNS = 1 << 17
 """elements of one array of columns, no fewer than these high, from which on the place of their extrema is found by two

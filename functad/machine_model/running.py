@@ -56,8 +56,8 @@ SUMS_AT_ONCE = 4 * facts.FLOATS_OF_VECTOR
 """sums at a time, lanes included, that keep vectors and pipelines busy: four vectors of float32. Derived."""
 
 SHORT_CALL = 8 * facts.LOCK_NS
-"""ns of a call that keeps the interpreter's lock all the time. Derived: of longer ones it takes an eighth at most to get
-it back, but for rare times of up to Python's switch interval, 5 ms."""
+"""ns of a call that keeps the interpreter's lock all the time. Derived: of longer ones it takes an eighth at most to
+get it back, but for rare times of up to Python's switch interval, 5 ms."""
 
 SPIN_SECONDS = 200e-6
 """s that a helper looks for work before it sleeps: a training loop calls again within them. Compared."""

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 from typing import Literal as Among
 
-from functad.control import scan_p, while_p
+from functad.control.scan import scan_p
+from functad.control.while_loop import while_p
 from functad.ir import Eqn, Primitive
 from functad.optimize.loops.joining import fuse, merge
 from functad.optimize.loops.layout import give_stacks_on, hoist_invariants, start_from_first_slices, transpose_weights
