@@ -46,7 +46,7 @@ class NestStep:
 class KernelStep:
     """A kernel whose text a primitive's rule has written.
 
-    offsets: with which element a parameter's buffer begins. slowness: of an operation, beside those of other kernels.
+    offsets: with which element a parameter's buffer begins.
     """
 
     name: str
@@ -59,7 +59,6 @@ class KernelStep:
     row_reads: tuple[str, ...]
     eqns: list[Eqn]
     offsets: tuple[int, ...] = ()
-    slowness: float = 1.0
 
     def __str__(self) -> str:
         reads = [b.name for _, b, mode in self.parameters if mode != "w"]

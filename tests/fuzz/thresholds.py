@@ -41,6 +41,8 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "LONGEST_WRITTEN_OUT": (0, 20),
     "LONGEST_FUNCTIONS_WRITTEN_OUT": (0, 20),
     "FEW_STEPS": (0, 4),
+    "MOST_QUESTIONS": (0,),
+    "ROW_LOOKED_THROUGH": (1, 1 << 30),
     "EXTREMUM_BLOCK": (8,),
     "SQUARE_SIDES": ((2,), (4, 2)),
     "MOST_VARIABLES": (1, 64),
