@@ -8,8 +8,7 @@ but simplify what runs in them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
-from typing import Literal as Among
+from typing import Any, Literal
 
 from functad.control import scan_p, while_p
 from functad.ir import Eqn, Primitive
@@ -32,7 +31,7 @@ from functad.optimize.loops.strips import cut_into_strips, sums_behind_strip
 from functad.optimize.loops.unrolling import unroll
 from functad.records import NamedTuple
 
-Round = Among["as written", "each", "around", "equal"]
+Round = Literal["as written", "each", "around", "equal"]
 """When a move is made: with loops as they were written; with each, once what runs in it is simplified; with each again,
 when that is done to all, as it counts who else reads what stands around them; and once equal equations are one."""
 
@@ -49,7 +48,7 @@ class LoopMove(NamedTuple):
     """
 
     name: str
-    way: Among["joined", "cut", "before", "after", "inside", "laid out"]
+    way: Literal["joined", "cut", "before", "after", "inside", "laid out"]
     of: tuple[Primitive, ...]
     round: Round
     needs: tuple[Need, ...]
