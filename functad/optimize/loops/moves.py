@@ -56,9 +56,6 @@ class LoopMove(NamedTuple):
     pays: tuple[str, ...]
     because: str
 
-    def is_allowed(self, *loops: Eqn) -> bool:
-        return self.of == tuple([e.primitive for e in loops]) and all(holds(*loops) for holds in self.needs)
-
 
 _SCAN, _WHILE = (scan_p,), (while_p,)
 _TWO_SCANS, _SCAN_BEHIND_WHILE, _TWO_WHILES = (scan_p, scan_p), (while_p, scan_p), (while_p, while_p)
@@ -113,3 +110,9 @@ MOVES: tuple[LoopMove, ...] = (
     LoopMove("while loops of the same steps", "joined", _TWO_WHILES, "equal", (), merge, (), _ALIKE),
 )  # fmt: skip
 """In this order. Each sees what those before it have left."""
+
+
+def allowed(round: Round, *loops: Eqn) -> list[LoopMove]:
+    """The moves of a round that a loop allows, or two."""
+    of = tuple([e.primitive for e in loops])
+    return [m for m in MOVES if m.round == round and m.of == of and all([holds(*loops) for holds in m.needs])]
