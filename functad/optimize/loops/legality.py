@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from functad.control import scan_p
+from functad.control.scan import scan_p
 from functad.ir import UNKNOWN, Atom, Eqn, has_effects
 from functad.lowering_rules import ControlFlow
 from functad.optimize.loops.devices import is_in_map

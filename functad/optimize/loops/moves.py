@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
-from functad.control import scan_p, while_p
+from functad.control.scan import scan_p
+from functad.control.while_loop import while_p
 from functad.ir import Eqn, Primitive
 from functad.optimize.loops.joining import fuse, merge
 from functad.optimize.loops.layout import give_stacks_on, hoist_invariants, start_from_first_slices, transpose_weights

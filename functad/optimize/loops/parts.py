@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from functad.control import scan_p, while_p
+from functad.control.scan import scan_p
+from functad.control.while_loop import while_p
 from functad.editing.common_subexpressions import atom_key
 from functad.editing.rewriting import View
 from functad.editing.substitution import Substitution, copied

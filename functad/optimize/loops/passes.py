@@ -9,7 +9,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from functad.config import own_optimisations
-from functad.control import cond_p, scan_p, while_p
+from functad.control.conditional import cond_p
+from functad.control.scan import scan_p
+from functad.control.while_loop import while_p
 from functad.editing.common_subexpressions import share_common_subexpressions
 from functad.editing.rewriting import View
 from functad.editing.substitution import Substitution

@@ -18,6 +18,7 @@ from functad.dtypes import is_narrow_float, kind_of
 from functad.editing.dead_code import eliminate_dead_code
 from functad.editing.partial_evaluation import may_move
 from functad.editing.rewriting import spliced
+from functad.editing.substitution import Substitution
 from functad.ir import Absent, Atom, Aval, Eqn, Literal, Program, Var, definitions
 from functad.optimize.loops.devices import stays_in_loop
 from functad.optimize.loops.parts import Carry, Scan
@@ -188,9 +189,10 @@ def sink_sums(scan: Scan) -> None:
 
 
 class SumOverSteps(NamedTuple):
-    """A carry to which each step only adds what an equation gives, behind moves of it: the equations, the sum last."""
+    """What each step adds to a carry that only adds up, maybe among others: what an equation gives, behind moves."""
 
     carry: Carry
+    addend: Atom
     eqns: list[Eqn]
 
     @property
@@ -199,15 +201,13 @@ class SumOverSteps(NamedTuple):
 
 
 def sums_over_steps(scan: Scan, is_source: Callable[[Eqn], bool]) -> list[SumOverSteps]:
-    """The carries that only add up what such equations give."""
+    """What is added to carries and comes from such equations."""
     defined, uses = definitions(scan.body()), scan.uses()
     sums = []
     for carry in scan.carries:
-        total = addition(carry, defined, uses)
-        if total is not None:
-            (term,) = (a for a in total.invars if a is not carry.read)
-            chain = linear_chain(term, defined, uses, is_source)
-            sums += [SumOverSteps(carry, [*chain, total])] if chain else []
+        for addend in addends(carry, defined, uses):
+            chain = linear_chain(addend, defined, uses, is_source)
+            sums += [SumOverSteps(carry, addend, chain)] if chain else []
     return sums
 
 
@@ -216,13 +216,26 @@ def is_sum(eqn: Eqn, largest: float = math.inf) -> bool:
     return eqn.primitive is reduce_sum_p or eqn.primitive is dot_general_p and operations(eqn) <= largest
 
 
-def addition(carry: Carry, defined: Mapping[Atom, Eqn], uses: Counter[Atom]) -> Eqn | None:
-    """The sum that is all that becomes of a carry."""
-    total = defined.get(carry.given)
-    if total is None or total.primitive not in (add_any_p, add_p):
-        return None
-    alone = uses[carry.read] == uses[total.outvars[0]] == 1 and carry.read in total.invars
-    return total if alone else None
+def addends(carry: Carry, defined: Mapping[Atom, Eqn], uses: Counter[Atom]) -> list[Atom]:
+    """What a step adds to a carry; nothing if more becomes of it than a sum."""
+    found, waiting = [], [carry.given]
+    while waiting:
+        atom = waiting.pop()
+        eqn = defined.get(atom)
+        if eqn is not None and uses[atom] == 1 and _adds_alike(eqn, carry):
+            waiting += reversed(eqn.invars)
+        else:
+            found.append(atom)
+    if found.count(carry.read) != 1 or uses[carry.read] != 1:
+        return []
+    return [a for a in found if a is not carry.read]
+
+
+def _adds_alike(eqn: Eqn, carry: Carry) -> bool:
+    """Whether an equation is a sum that is a carry's sum without any one of its operands, but the carry."""
+    if eqn.primitive not in (add_p, add_any_p):
+        return False
+    return carry.read in eqn.invars or all(a.aval.shape == carry.read.aval.shape for a in eqn.invars)
 
 
 def linear_chain(
@@ -257,19 +270,27 @@ def extra_bytes(scan: Scan, atoms: Collection[Atom]) -> float:
 
 
 def finish_sum(scan: Scan, one: SumOverSteps) -> None:
-    """Take a sum out of the loop: compute it afterwards from stacked values, and add what the carry started from."""
-    source, *moves, total = one.eqns
+    """Take an addend out of the loop: compute it afterwards from stacked values, and add what the carry is without."""
+    source, *moves = one.eqns
+    (total,) = (e for e in scan.eqns if one.addend in e.invars)
     compute = _joint_product if source.primitive is dot_general_p else _joint_sum
 
-    def run(start: Any, *args: Any) -> list[Any]:
+    def run(others: Any, *args: Any) -> list[Any]:
         value = compute(source, *args)
         for eqn in moves:
             value = bind(eqn.primitive, value, **eqn.params)
-        return [bind(total.primitive, start, value)]
+        return [bind(total.primitive, others, value)]
 
-    scan.after.append((run, [one.carry.init, *map(scan.stacked, source.invars)], [one.carry.result]))
-    scan.carries.remove(one.carry)
-    scan.eqns = [e for e in scan.eqns if e not in one.eqns]
+    carry, stacks = one.carry, [scan.stacked(a) for a in source.invars]
+    (rest,) = (a for a in total.invars if a is not one.addend)
+    scan.eqns = [e for e in scan.eqns if e is not total and e not in one.eqns]
+    scan.substitute(Substitution([(total.outvars[0], rest)]))
+    others, result = carry.init, carry.result
+    if carry.given is carry.read:
+        scan.carries.remove(carry)
+    else:
+        others = carry.result = Var(result.aval)
+    scan.after.append((run, [others, *stacks], [result]))
 
 
 def _joint_product(eqn: Eqn, a: Any, b: Any) -> Any:

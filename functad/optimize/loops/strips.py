@@ -11,13 +11,13 @@ from functools import partial
 from typing import Any
 
 from functad import machine_model
-from functad.control import scan_p
+from functad.control.scan import scan_p
 from functad.editing.rewriting import spliced
-from functad.ir import Aval, Eqn, Program, Var, definitions
+from functad.ir import Atom, Aval, Eqn, Program, Var, definitions
 from functad.optimize.loops.devices import optimizing_for, takes_fewer_launches
 from functad.optimize.loops.parts import Scan, take_scan_apart
 from functad.optimize.loops.products import (
-    addition,
+    addends,
     extra_bytes,
     finish_sum,
     is_sum,
@@ -50,16 +50,16 @@ def _steps_of_strip(scan: Scan) -> int:
 
     As many as a number that divides those of the scan, and as what they stack leaves memory for.
     """
-    length, count = scan.length, len(scan.carries)
-    if length < 2 or count == 0 or not _adds_up(take_scan_apart(scan.origin)):
+    length = scan.length
+    if length < 2 or not _addends(take_scan_apart(scan.origin)):
         return 0
     body = _simplified_as_map(scan)
     if not has_large_product(body):
         return 0
     tried = take_scan_apart(scan.origin.replace(params={**scan.origin.params, "jaxpr": body}))
     _move_products_behind_loops(tried)
-    sums = sums_over_steps(tried, is_sum)
-    if len(sums) < count:
+    sums, all_addends = sums_over_steps(tried, is_sum), _addends(tried)
+    if not all_addends or len(sums) < len(all_addends):
         return 0
     operands = {a for s in sums for a in s.source.invars}  # each is stacked once
     each = extra_bytes(tried, operands) / length
@@ -67,9 +67,11 @@ def _steps_of_strip(scan: Scan) -> int:
     return max(fitting, default=0)
 
 
-def _adds_up(scan: Scan) -> bool:
+def _addends(scan: Scan) -> list[Atom]:
+    """What the steps of a scan add up; nothing if more becomes of a carry than a sum."""
     defined, uses = definitions(scan.body()), scan.uses()
-    return all(addition(carry, defined, uses) is not None for carry in scan.carries)
+    found = [addends(carry, defined, uses) for carry in scan.carries]
+    return [a for each in found for a in each] if all(found) else []
 
 
 def _simplified_as_map(scan: Scan) -> Program:
@@ -113,8 +115,9 @@ def _move_products_behind_loops(scan: Scan) -> None:
     """Products that a loop in a step stacks, of which the scan adds up all, are computed behind that loop at once."""
     wanted: dict[Eqn, list[Var]] = {}  # loops in a step, and which stacks of theirs
     for one in sums_over_steps(scan, lambda eqn: eqn.primitive is scan_p):
-        inner, reader, *_ = one.eqns
-        wanted.setdefault(inner, []).extend(v for v in inner.outvars if v in reader.invars)
+        inner, *moves = one.eqns
+        read = moves[0].invars if moves else [one.addend]
+        wanted.setdefault(inner, []).extend(v for v in inner.outvars if v in read)
     for inner, stacks in wanted.items():
         place = scan.eqns.index(inner)
         scan.eqns[place : place + 1] = _with_products_behind(inner, stacks)
