@@ -33,7 +33,7 @@ from functad.ir import Aval, Program, UndefinedPrimal, Zero
 from functad.primitives.common import convert_element_type, instantiate
 from functad.records import NamedTuple
 from functad.tracing import runs_at_once, trace_to_program
-from functad.transforms.backward import linearize_once
+from functad.transforms import backward
 from functad.transforms.forward import is_differentiable, jvp_flat
 from functad.transforms.reverse import LinearMap, ReplayedLinearMap, linearize_flat, transpose_flat
 from functad.tree_util import (
@@ -266,7 +266,7 @@ def value_and_grad(
             keeps_numbers=True,
             whole=True,
         )
-        linearize = linearize_once if runs_at_once() else linearize_flat
+        linearize = backward.linearize_once if runs_at_once() else linearize_flat
         outs, linear = linearize(flat_fun, values, active, names.origins(len(values)), lambda: 1)
         assert flat_fun.out_tree is not None
         check_scalar(fun, outs, flat_fun.out_tree)

@@ -10,11 +10,12 @@ import pytest
 
 import functad
 import functad.numpy as jnp
+from functad.all_primitives import registry
 from functad.array import ArrayImpl
 from functad.dtypes import kind_of
 from functad.errors import DTypeError, ShapeError
 from functad.evaluation import aval_of, evaluate
-from functad.ir import Diagonal, registry
+from functad.ir import Diagonal
 from functad.primitives.elementwise import add, add_p, mul_p, sin, sin_p
 from functad.tracing import Trace, Tracer
 from functad.transforms.at_once import RealOp, TraceAtOnce
