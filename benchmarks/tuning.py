@@ -144,9 +144,9 @@ def keep(found: Sequence[Row], name: str) -> Path:
     """Put rows in the place of those of the same numbers in a file of results, and write the table beside it."""
     path = report.RESULTS / "tuning" / f"{name}.json"
     kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"rows": []}
-    new = {row.number for row in found}
-    lines = [row for row in kept["rows"] if row["number"] not in new] + [row._asdict() for row in found]
     order = [*descriptions()]
+    others_of_before = {*order} - {row.number for row in found}
+    lines = [row for row in kept["rows"] if row["number"] in others_of_before] + [row._asdict() for row in found]
     lines.sort(key=lambda row: order.index(row["number"]))
     kept = {"date": time.strftime("%Y-%m-%d"), "machine": report.machine(), "rows": lines}
     path.parent.mkdir(exist_ok=True)
