@@ -20,7 +20,6 @@ from benchmarks.tuning_cases.programs import (
     convolution_of_last,
     lorenz,
     product,
-    softmax,
     times_transposed,
     updated,
 )
@@ -140,15 +139,6 @@ APART_CASES = [
     ),
     Case("PART_EXTENT", "a product of 2,048 × 4,096 by 4,096 × 2,048", product, "f32[2048,4096] f32[4096,2048]", APART),
     Case("BEFORE_A_RESULT", "quotients of 512 × 512", lambda x, y: x / y, "f32[512,512] f32[512,512]", APART),
-    Case(
-        "SPIN_SECONDS",
-        "softmax of 512 rows of 512, 150 µs after another",
-        softmax,
-        "f32[512,512]",
-        APART,
-        pause=150e-6,
-    ),
-    Case("PATIENCE_SECONDS", "softmax of 512 rows of 512, call after call", softmax, "f32[512,512]", APART),
 ]
 
 AVX512 = [

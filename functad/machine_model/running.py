@@ -61,10 +61,10 @@ SHORT_CALL = 8 * facts.LOCK_NS
 get it back, but for rare times of up to Python's switch interval, 5 ms."""
 
 SPIN_SECONDS = 200e-6
-"""s that a helper looks for work before it sleeps: a training loop calls again within them. Compared."""
+"""s that a helper looks for work before it sleeps: a training loop calls again within them. Chosen."""
 
 PATIENCE_SECONDS = 20e-6
-"""s after which a waiting thread lets others have its core: without, a busy machine takes twice as long. Compared."""
+"""s after which a waiting thread lets others have its core. Chosen: without, a busy machine takes twice as long."""
 
 PARTS_A_THREAD = 4
 """parts of work for each thread where each needs memory of its own, or packs a matrix. Compared."""
