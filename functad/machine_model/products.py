@@ -20,6 +20,17 @@ COPIED_WEIGHT_BYTES_A_ROW = 1280
 COPIED_WEIGHT_PRODUCT = 32**3
 """multiplications of such a product, at least. Unproven."""
 
+PACKED_WEIGHT_ROWS = 8
+"""rows of all products of a loop with a weight, for a copy of it before, in panels (AVX2). Compared, on Zen 3: a loop
+of GRUs takes 0.35 to 0.95 of the time, from 10 rows on."""
+
+PACKED_WEIGHT_BYTES = facts.SECOND_CACHE
+"""bytes of such a weight that all rows of a product pass by before the next ones. Derived."""
+
+PACKED_WEIGHT_PRODUCTS = 1 << 18
+"""multiplications of all these products, at least. Chosen: fewer are not worth the 60 ms that compiling functad's own
+product takes once."""
+
 FALLBACK_TILE_BYTES = 2 * facts.FIRST_CACHE
 """bytes of a packed tile of the product that stands in for a BLAS library. Derived."""
 
