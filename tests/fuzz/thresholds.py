@@ -51,6 +51,8 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "COPIED_WEIGHT_ROWS": (1,),
     "COPIED_WEIGHT_BYTES_A_ROW": (1,),
     "COPIED_WEIGHT_PRODUCT": (1,),
+    "PACKED_WEIGHT_ROWS": (1,),
+    "PACKED_WEIGHT_PRODUCTS": (1,),
     "FEWEST_COLUMNS": (1,),
     "PRODUCT_CHUNK": (1.0,),
     "PRODUCT_CHUNK_EXTENT": (2,),

@@ -14,7 +14,7 @@ from loops_tools import check_loops
 import functad
 import functad.numpy as jnp
 from functad import machine_model
-from functad.ir import registry
+from functad.all_primitives import registry
 from functad.system import numpy_sort
 
 
