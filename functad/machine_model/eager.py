@@ -43,7 +43,7 @@ ONE_THREAD_MATRIX = 512
 eigh's; beside busy processes two took 348 ms for eigh of 200 rows, one 2.3. Compared."""
 
 PIECE_ROWS = 256
-"""rows or columns of such a piece, at least: the other operand is packed anew for each. Compared."""
+"""rows or columns of such a piece, at least. Chosen: the other operand, packed anew for each, is little beside them."""
 
 OTHER_PRODUCT_COST = 32
 """times that a multiplication takes which no BLAS does. Compared."""

@@ -39,6 +39,15 @@ def over_parts(rows: Any, w: Any, v: Any) -> Any:
     return lax.scan(step, jnp.zeros((len(v), rows.shape[2], rows.shape[2])), rows)
 
 
+def tied(rows: Any, w: Any, v: Any) -> Any:
+    """Three products, and two sums of a bias, are added up in one carry each."""
+
+    def total(w: Any, b: Any) -> Any:
+        return lax.map(lambda x: jnp.tanh(jnp.tanh(jnp.tanh(x @ w + b) @ w.T) @ w + b), rows).sum()
+
+    return functad.grad(total, (0, 1))(w, v[:, 0])
+
+
 def read_elsewhere(rows: Any, w: Any, v: Any) -> Any:
     def step(total: Any, x: Any) -> Any:
         return total + x.T @ jnp.tanh(x), jnp.tanh(x @ total)
@@ -76,13 +85,15 @@ def scans(program: Program) -> list[Eqn]:
     return [e for e in program.eqns if e.primitive.name == "scan"]
 
 
-@pytest.mark.parametrize("fun", [gradient, over_parts])
+@pytest.mark.parametrize("fun", [gradient, over_parts, tied])
 def test_all_steps_at_once_leave_no_carry(fun: Callable[..., Any]) -> None:
     assert all(e.params["num_carry"] == 0 for e in scans(optimized(fun, 1 << 20)))
     assert any(e.params["num_carry"] for e in scans(optimized(fun, 1 << 20, on_device=False)))  # a CPU goes on adding
 
 
-@pytest.mark.parametrize(("fun", "each"), [(gradient, 8 * 9 * 4), (over_parts, 8 * 5 * 4 * 2 * 4)])
+@pytest.mark.parametrize(
+    ("fun", "each"), [(gradient, 8 * 9 * 4), (over_parts, 8 * 5 * 4 * 2 * 4), (tied, 8 * (4 + 5 + 4) * 4)]
+)
 @pytest.mark.parametrize(("steps", "strips"), [(3, 2), (2, 3), (5, 2)])
 def test_strips_take_no_more_memory_than_there_is(fun: Callable[..., Any], each: int, steps: int, strips: int) -> None:
     *_, outer = scans(optimized(fun, steps * each))
@@ -91,7 +102,7 @@ def test_strips_take_no_more_memory_than_there_is(fun: Callable[..., Any], each:
     assert inner.params["num_carry"] == 0 and outer.params["num_carry"] > 0
 
 
-@pytest.mark.parametrize("fun", [gradient, over_parts])
+@pytest.mark.parametrize("fun", [gradient, over_parts, tied])
 def test_without_memory_for_two_steps_all_is_added_up_step_by_step(fun: Callable[..., Any]) -> None:
     *_, loop = scans(optimized(fun, 100))
     assert loop.params["length"] == 6 and loop.params["num_carry"] > 0
@@ -103,7 +114,7 @@ def carrying_steps(program: Program) -> int:
     return sum(length * (carries + carrying_steps(body)) for length, carries, body in inner)
 
 
-@pytest.mark.parametrize("fun", [gradient, over_parts])
+@pytest.mark.parametrize("fun", [gradient, over_parts, tied])
 @pytest.mark.parametrize("most", [8 * 9 * 4 * 10, 1 << 20])
 def test_loops_are_cut_where_that_takes_fewer_launches(fun: Callable[..., Any], most: float) -> None:
     whole, cut = optimized(fun, 100), optimized(fun, most)
@@ -137,7 +148,12 @@ def test_launches_are_counted_anew_under_other_options(monkeypatch: pytest.Monke
     assert found[0] == 0 < found[1]
 
 
-@pytest.mark.parametrize("fun", [read_elsewhere, changes])
+def partly(rows: Any, w: Any, v: Any) -> Any:
+    """Of what is added to one carry, one is no sum."""
+    return lax.scan(lambda c, x: (c + (x.T @ jnp.tanh(x) + jnp.exp(x[:5])), None), jnp.zeros((5, 5)), rows)[0]
+
+
+@pytest.mark.parametrize("fun", [read_elsewhere, changes, partly])
 def test_carries_that_are_more_than_sums_stay(fun: Callable[..., Any]) -> None:
     (loop,) = scans(optimized(fun, 1 << 20))
     assert loop.params["length"] == 6 and loop.params["num_carry"] > 0

@@ -16,16 +16,18 @@ import numpy as np
 from functad import machine_model
 from functad.dtypes import is_narrow_float, kind_of
 from functad.editing.dead_code import eliminate_dead_code
-from functad.editing.rewriting import View, spliced
-from functad.ir import UNKNOWN, Absent, Atom, Aval, Eqn, Literal, Program, Var, definitions
+from functad.editing.partial_evaluation import may_move
+from functad.editing.rewriting import spliced
+from functad.editing.substitution import Substitution
+from functad.ir import Absent, Atom, Aval, Eqn, Literal, Program, Var, definitions
 from functad.optimize.loops.devices import stays_in_loop
-from functad.optimize.loops.parts import Carry, Scan, take_scan_apart
+from functad.optimize.loops.parts import Carry, Scan
 from functad.optimize.products import operations
 from functad.primitives.arithmetic import add, add_p
 from functad.primitives.common import add_any_p, reduce_sum, reduce_sum_p
 from functad.primitives.contraction import dot_general_p
+from functad.primitives.cost import functions_in
 from functad.primitives.joining import concatenate
-from functad.primitives.precision import reduce_precision_p
 from functad.records import NamedTuple
 from functad.tracing import bind
 
@@ -41,7 +43,8 @@ def hoist_products(scan: Scan) -> None:
     parts = parts_of_one(scan)
     known = slices | {v for _, v in scan.consts}
     chosen: list[Eqn] = []
-    for eqn in scan.eqns:
+    computed: list[Eqn] = []
+    for eqn in filter(may_move, scan.eqns):
         variables = [a for a in eqn.invars if isinstance(a, Var)]
         if eqn.primitive.multiple_results or not known.issuperset(variables):
             continue
@@ -54,9 +57,9 @@ def hoist_products(scan: Scan) -> None:
             if eqn.primitive is dot_general_p and _is_small(eqn) and not stays_in_loop(eqn):
                 chosen += [] if is_thin(stack, scan.length * operations(eqn), out in parts) else [eqn]
         known.add(out)
+        computed.append(eqn)
     wanted = [e.outvars[0] for e in chosen]
     inputs = [v for _, v in (*scan.consts, *scan.xs)]
-    computed = [e for e in scan.eqns if known.issuperset(e.outvars)]
     products = eliminate_dead_code(Program(inputs, (), (), computed, wanted, f"products_{scan.name}"))
     found = scan.for_all_steps(products, inputs) if chosen else None
     if found is not None and all(found.stacked):
@@ -82,8 +85,8 @@ def _bytes(scan: Scan, aval: Aval) -> float:
     return scan.length * aval.size * aval.dtype.itemsize
 
 
-def joined(eqn: Eqn, view: View) -> Eqn | None:
-    """A scan in which products with weights whose results are added are one: `x @ u + h @ w` is `[x, h] @ [u; w]`.
+def join_products(scan: Scan) -> None:
+    """Let products with weights whose results are added be one: `x @ u + h @ w` is `[x, h] @ [u; w]`.
 
     Weights are joined before the loop, and rows in each step, if that moves fewer elements than to write the result of
     one product for the next, and to read it there.
@@ -101,9 +104,6 @@ def joined(eqn: Eqn, view: View) -> Eqn | None:
     >>> [a.aval.shape for a in scan.invars[:1]]
     [(24, 64)]
     """
-    if eqn.params["length"] == UNKNOWN:
-        return None
-    scan = take_scan_apart(eqn, view)
     weights: dict[Atom, Atom] = {v: a for a, v in scan.consts}
     joints = _joints(scan)
     for total, products, others in joints:
@@ -112,12 +112,10 @@ def joined(eqn: Eqn, view: View) -> Eqn | None:
         operands = [scan.consts[-1][1], *(e.invars[0] for e in products), *others]
         place = next(i for i, e in enumerate(scan.eqns) if total in e.outvars)
         scan.eqns[place : place + 1] = spliced(partial(_sum_of_joined, products), operands, scan.eqns[place])
-    if not joints:
-        return None
-    scan.replace_body(eliminate_dead_code(scan.body()))
-    uses = scan.uses()
-    scan.consts = [(a, v) for a, v in scan.consts if v not in weights or uses[v]]
-    return scan.eqn()
+    if joints:
+        scan.replace_body(eliminate_dead_code(scan.body()))
+        uses = scan.uses()
+        scan.consts = [(a, v) for a, v in scan.consts if v not in weights or uses[v]]
 
 
 def parts_of_one(scan: Scan) -> set[Atom]:
@@ -191,9 +189,10 @@ def sink_sums(scan: Scan) -> None:
 
 
 class SumOverSteps(NamedTuple):
-    """A carry to which each step only adds what an equation gives, behind moves of it: the equations, the sum last."""
+    """What each step adds to a carry that only adds up, maybe among others: what an equation gives, behind moves."""
 
     carry: Carry
+    addend: Atom
     eqns: list[Eqn]
 
     @property
@@ -202,15 +201,13 @@ class SumOverSteps(NamedTuple):
 
 
 def sums_over_steps(scan: Scan, is_source: Callable[[Eqn], bool]) -> list[SumOverSteps]:
-    """The carries that only add up what such equations give."""
+    """What is added to carries and comes from such equations."""
     defined, uses = definitions(scan.body()), scan.uses()
     sums = []
     for carry in scan.carries:
-        total = addition(carry, defined, uses)
-        if total is not None:
-            (term,) = (a for a in total.invars if a is not carry.read)
-            chain = linear_chain(term, defined, uses, is_source)
-            sums += [SumOverSteps(carry, [*chain, total])] if chain else []
+        for addend in addends(carry, defined, uses):
+            chain = linear_chain(addend, defined, uses, is_source)
+            sums += [SumOverSteps(carry, addend, chain)] if chain else []
     return sums
 
 
@@ -219,13 +216,26 @@ def is_sum(eqn: Eqn, largest: float = math.inf) -> bool:
     return eqn.primitive is reduce_sum_p or eqn.primitive is dot_general_p and operations(eqn) <= largest
 
 
-def addition(carry: Carry, defined: Mapping[Atom, Eqn], uses: Counter[Atom]) -> Eqn | None:
-    """The sum that is all that becomes of a carry."""
-    total = defined.get(carry.given)
-    if total is None or total.primitive not in (add_any_p, add_p):
-        return None
-    alone = uses[carry.read] == uses[total.outvars[0]] == 1 and carry.read in total.invars
-    return total if alone else None
+def addends(carry: Carry, defined: Mapping[Atom, Eqn], uses: Counter[Atom]) -> list[Atom]:
+    """What a step adds to a carry; nothing if more becomes of it than a sum."""
+    found, waiting = [], [carry.given]
+    while waiting:
+        atom = waiting.pop()
+        eqn = defined.get(atom)
+        if eqn is not None and uses[atom] == 1 and _adds_alike(eqn, carry):
+            waiting += reversed(eqn.invars)
+        else:
+            found.append(atom)
+    if found.count(carry.read) != 1 or uses[carry.read] != 1:
+        return []
+    return [a for a in found if a is not carry.read]
+
+
+def _adds_alike(eqn: Eqn, carry: Carry) -> bool:
+    """Whether an equation is a sum that is a carry's sum without any one of its operands, but the carry."""
+    if eqn.primitive not in (add_p, add_any_p):
+        return False
+    return carry.read in eqn.invars or all(a.aval.shape == carry.read.aval.shape for a in eqn.invars)
 
 
 def linear_chain(
@@ -237,17 +247,17 @@ def linear_chain(
         chain.insert(0, eqn)
         if is_source(eqn):
             return chain
-        if not is_move(eqn):
+        if not _is_move(eqn):
             break
         term = eqn.invars[0]
     return []
 
 
-def is_move(eqn: Eqn) -> bool:
+def _is_move(eqn: Eqn) -> bool:
     """Whether an equation is linear in its one operand, and loses no digits: those of a sum over all steps count."""
     dtype, primitive = eqn.outvars[0].aval.dtype, eqn.primitive
-    if isinstance(primitive.transpose, Absent) or primitive.multiple_results or primitive is reduce_precision_p:
-        return False  # what runs Programs has a rule, too, whether these are linear or not
+    if isinstance(primitive.transpose, Absent) or primitive.multiple_results or functions_in(eqn):
+        return False  # what runs Programs has a rule, too, whether these are linear or not; a function rounds
     return len(eqn.invars) == 1 and kind_of(dtype) == "f" and np.can_cast(dtype, eqn.invars[0].aval.dtype)
 
 
@@ -260,19 +270,27 @@ def extra_bytes(scan: Scan, atoms: Collection[Atom]) -> float:
 
 
 def finish_sum(scan: Scan, one: SumOverSteps) -> None:
-    """Take a sum out of the loop: compute it afterwards from stacked values, and add what the carry started from."""
-    source, *moves, total = one.eqns
+    """Take an addend out of the loop: compute it afterwards from stacked values, and add what the carry is without."""
+    source, *moves = one.eqns
+    (total,) = (e for e in scan.eqns if one.addend in e.invars)
     compute = _joint_product if source.primitive is dot_general_p else _joint_sum
 
-    def run(start: Any, *args: Any) -> list[Any]:
+    def run(others: Any, *args: Any) -> list[Any]:
         value = compute(source, *args)
         for eqn in moves:
             value = bind(eqn.primitive, value, **eqn.params)
-        return [bind(total.primitive, start, value)]
+        return [bind(total.primitive, others, value)]
 
-    scan.after.append((run, [one.carry.init, *map(scan.stacked, source.invars)], [one.carry.result]))
-    scan.carries.remove(one.carry)
-    scan.eqns = [e for e in scan.eqns if e not in one.eqns]
+    carry, stacks = one.carry, [scan.stacked(a) for a in source.invars]
+    (rest,) = (a for a in total.invars if a is not one.addend)
+    scan.eqns = [e for e in scan.eqns if e is not total and e not in one.eqns]
+    scan.substitute(Substitution([(total.outvars[0], rest)]))
+    others, result = carry.init, carry.result
+    if carry.given is carry.read:
+        scan.carries.remove(carry)
+    else:
+        others = carry.result = Var(result.aval)
+    scan.after.append((run, [others, *stacks], [result]))
 
 
 def _joint_product(eqn: Eqn, a: Any, b: Any) -> Any:

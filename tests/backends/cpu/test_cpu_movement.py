@@ -13,9 +13,9 @@ from loops_tools import assert_same_array, check_loops, record
 import functad
 import functad.numpy as jnp
 from functad import machine_model
+from functad.all_primitives import registry
 from functad.backends.cpu.executable import compile_program, lower_program
 from functad.evaluation import implementation
-from functad.ir import registry
 from functad.lowering.steps import KernelStep, NestStep
 from functad.lowering_rules import Loops, Scattered
 from functad.primitives.dimension_numbers import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
