@@ -14,7 +14,8 @@ from typing import Any
 
 from functad import dtypes
 from functad import numpy as jnp
-from functad.api import ShapeDtypeStruct, custom_jvp, custom_vjp
+from functad.api import ShapeDtypeStruct
+from functad.api.custom_rules import custom_jvp, custom_vjp
 from functad.errors import ArgumentError, ShapeError
 from functad.ir import Aval
 from functad.primitives.user_kernels import UserFunction, numba_call, numba_elementwise

@@ -54,6 +54,38 @@ def test_importing_more_registers_no_operation() -> None:
     assert all(m.startswith(allowed) for m in modules)
 
 
+IMPORTED_MEANWHILE = """
+import importlib, pkgutil, sys, threading, functad
+from functad.system.once import unforked
+begun, skipped = [], ("functad.backends", "functad.data", "functad.__main__")
+
+def import_all():
+    for found in pkgutil.walk_packages(functad.__path__, "functad."):
+        if not found.name.startswith(skipped):
+            begun.append(found.name)
+            importlib.import_module(found.name)
+            functad_has = [vars(m) for n, m in [*sys.modules.items()] if n.split(".")[0] == "functad"]
+            for package in [names for names in functad_has if "__path__" in names]:
+                for name in [n for names in package.get("_PLACES", {}).values() for n in names]:
+                    package.pop(name, None)  # so that the next module has to find it, too
+    begun.append("the end")
+
+with unforked:
+    other = threading.Thread(target=import_all, daemon=True)
+    other.start()
+    while other.is_alive() and (count := len(begun)) >= 0:
+        other.join(20)
+        if len(begun) == count:
+            break
+    print(begun[-1])
+"""
+
+
+def test_no_import_waits_for_a_thread_that_imports() -> None:
+    """That one may wait for the same module, which it needs: what is loaded later is imported from where it is."""
+    assert run(IMPORTED_MEANWHILE).strip() == "the end"
+
+
 PROGRAMS = {
     "products of embedded rows": """
 table, w, i = np.ones((100, 64), np.float32), np.ones((64, 512), np.float32), np.arange(1000, dtype=np.int32) % 100

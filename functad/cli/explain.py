@@ -17,8 +17,9 @@ from collections.abc import Callable
 from typing import Any
 
 from functad import dtypes
-from functad.api import ShapeDtypeStruct, grad, vmap
+from functad.api import ShapeDtypeStruct, grad
 from functad.api.inspection import explain
+from functad.api.mapping import vmap
 from functad.errors import ArgumentError, close_names
 
 _DTYPES = {short: dtype for dtype, short in dtypes.SHORT_NAMES.items()}

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from functad import numpy as jnp
 from functad import random
 from functad.absent import absent
-from functad.api import jit, vmap
+from functad.api import jit
+from functad.api.mapping import vmap
 from functad.array import Array
 from functad.errors import ShapeError
 from functad.scipy.ndimage import map_coordinates

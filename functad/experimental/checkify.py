@@ -15,7 +15,7 @@ import numpy as np
 from functad import numpy as jnp
 from functad import random
 from functad.absent import absent
-from functad.api import vmap
+from functad.api.mapping import vmap
 from functad.array import Array, ArrayImpl
 from functad.calls.checkpoint import remat_p
 from functad.calls.closed_call import closed_call_p

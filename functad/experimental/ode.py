@@ -16,7 +16,9 @@ import numpy as np
 from functad import dtypes, lax
 from functad import numpy as jnp
 from functad.absent import absent
-from functad.api import closure_convert, custom_vjp, vjp, vmap
+from functad.api import closure_convert, vjp
+from functad.api.custom_rules import custom_vjp
+from functad.api.mapping import vmap
 from functad.array import Array
 from functad.dtypes import kind_of
 from functad.errors import DTypeError, ShapeError

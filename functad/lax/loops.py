@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
-from functad.api import vmap
 from functad.api.arguments import LeafNames, as_value, check_callable, function_name
 from functad.api.bodies import (
     Body,
@@ -28,6 +27,7 @@ from functad.api.bodies import (
     of_dtype,
     trace_body,
 )
+from functad.api.mapping import vmap
 from functad.array import ArrayImpl
 from functad.config import config
 from functad.control.forwarding import bind_scan, bind_while

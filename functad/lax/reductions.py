@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
-from functad.api import vmap
+from functad.api.mapping import vmap
 from functad.array import Array, ArrayImpl
 from functad.dtypes import kind_of
 from functad.errors import ShapeError

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from functad import dtypes
-from functad.api import vmap
+from functad.api.mapping import vmap
 from functad.array import Array
 from functad.debug.bounds import check_positions
 from functad.errors import ArgumentError, OutOfBoundsError, ShapeError

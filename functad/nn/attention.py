@@ -10,7 +10,7 @@ from typing import Any
 
 from functad import lax
 from functad import numpy as jnp
-from functad.api import checkpoint
+from functad.api.checkpointing import checkpoint
 from functad.array import Array
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.nn.functions import logsumexp, softmax

@@ -20,7 +20,7 @@ from typing import Any
 
 from functad import dtypes, lax
 from functad import numpy as jnp
-from functad.api import custom_jvp
+from functad.api.custom_rules import custom_jvp
 from functad.array import Array
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from functad.api import custom_jvp
+from functad.api.custom_rules import custom_jvp
 from functad.array import Array
 from functad.dtypes import kind_of
 from functad.errors import DTypeError

@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from functad.api import vmap
 from functad.api.arguments import described_like
+from functad.api.mapping import vmap
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy.building import as_array
 from functad.numpy.promotion import asarray, joint_shape

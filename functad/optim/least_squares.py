@@ -10,7 +10,8 @@ from typing import Any
 
 from functad import lax
 from functad import numpy as jnp
-from functad.api import eval_shape, jacfwd, jacrev
+from functad.api import eval_shape
+from functad.api.jacobians import jacfwd, jacrev
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError
 from functad.flatten_util import ravel_pytree

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from functad import numpy as jnp
-from functad.api import vmap
 from functad.api.custom_rules import custom_jvp
+from functad.api.mapping import vmap
 from functad.array import Array
 from functad.dtypes import finfo
 from functad.errors import ArgumentError, ShapeError

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from functad.api import custom_jvp
+from functad.api.custom_rules import custom_jvp
 from functad.numpy import arithmetic, complex_parts, creation, linear, logic, reductions
 from functad.numpy.concatenation import concatenate
 from functad.numpy.indexing import getitem

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from functad.api import custom_jvp
+from functad.api.custom_rules import custom_jvp
 from functad.api.implicit import custom_linear_solve
 from functad.numpy import arithmetic, complex_parts, linear, manipulation, reductions
 from functad.numpy.indexing import getitem

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from functad.api import custom_jvp, jvp
+from functad.api import jvp
+from functad.api.custom_rules import custom_jvp
 from functad.array import Array
 from functad.control.forwarding import bind_cond, bind_scan
 from functad.dtypes import finfo, kind_of

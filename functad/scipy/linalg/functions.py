@@ -12,7 +12,9 @@ import numpy as np
 
 from functad import lax
 from functad import numpy as jnp
-from functad.api import custom_jvp, custom_linear_solve, jvp
+from functad.api import jvp
+from functad.api.custom_rules import custom_jvp
+from functad.api.implicit import custom_linear_solve
 from functad.array import Array
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError

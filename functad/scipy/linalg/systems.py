@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from functad import numpy as jnp
-from functad.api import custom_jvp
+from functad.api.custom_rules import custom_jvp
 from functad.array import Array
 from functad.errors import ArgumentError, ShapeError
 from functad.lax import linalg

@@ -11,7 +11,7 @@ from typing import Any
 
 import functad.numpy as jnp
 from functad import lax
-from functad.api import vmap
+from functad.api.mapping import vmap
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
 
