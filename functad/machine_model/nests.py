@@ -175,10 +175,10 @@ FEWEST_OF_SQUARES = 8
 WIDEST_IN_SQUARES = 8
 """bytes of the elements at most whose squares registers turn around. Chosen: LLVM has no wider integers in vectors."""
 
-STREAMED_RESULT = 32 * facts.SECOND_CACHE
-"""bytes of a result that no other kernel touches which passes by the caches. Derived: with an operand it fills a third
-cache of 32 MiB. On Zen 3, one thread, 0.55 to 0.9 of the time at 16 MiB and 0.6 to 0.95 at 64; where the next call
-reads it, 1.2 to 1.9 at 8 MiB, 0.75 to 1.1 at 16, 0.65 to 0.85 at 32."""
+STREAMED_BYTES = 64 * facts.SECOND_CACHE
+"""bytes that a loop reads and writes from which its results pass by the caches, if no other kernel touches them.
+Derived: what a third cache of 32 MiB holds. On Zen 3, one thread, 0.55 to 0.9 of the time from 32 to 80 MiB, 0.6 to
+0.95 of 128 to 320; where the next call reads the results, 0.75 to 1.1 from 32 to 48 MiB."""
 
 STREAMED_TOGETHER = 64
 """elements of it that are computed before they go to memory. Compared: with 32 or 128 the same."""
