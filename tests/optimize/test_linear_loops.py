@@ -329,9 +329,9 @@ def test_many_carries_that_are_no_mere_sums_are_not_taken_in_pairs(all_linear, m
         return lax.scan(step, (0.5, *np.zeros(number)), rows)[0]
 
     rows = np.linspace(0.1, 0.9, STEPS)
-    for number in (1, 3, 4):
+    for number in (1, 2, 3):
         (scan,) = loops(compiled_program(lambda rows: run(rows), rows))
-        assert scan.params["length"] == (STEPS if number == 4 else STEPS // 2)
+        assert scan.params["length"] == (STEPS if number == 3 else STEPS // 2)
         assert is_rewritten(monkeypatch, run, rows)
         assert_same(lambda rows: run(rows), rows)
 
