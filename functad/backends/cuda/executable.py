@@ -38,7 +38,7 @@ from functad.backends.cuda.runtime.running import (
 )
 from functad.backends.cuda.scalars.registry import SIMULATED
 from functad.backends.walking import Address
-from functad.errors import ArgumentError, TooLargeError
+from functad.errors import ArgumentError, DeviceError, DeviceFaultError, TooLargeError
 from functad.ir import Aval, Program
 from functad.lowering.blocks import Instruction, leaves
 from functad.lowering.memory.buffers import Buffer
@@ -229,11 +229,11 @@ class PlacedExecutable:
     def start(self, blocks: Sequence[PoolBlock]) -> list[DeviceMemory] | None:
         """Start it on arguments that lie on the device. Returns the results that are none of these.
 
-        None where there is no memory for them: then nothing was started.
+        None where there is no memory for them, or the driver cannot tell: then nothing was started.
         """
         try:
             fresh = self._device.pool.take_all(self._requests)
-        except TooLargeError:
+        except (TooLargeError, DeviceError, DeviceFaultError):  # the long way raises it, and takes no argument
             return None
         return self._started(blocks, fresh)
 
@@ -248,7 +248,7 @@ class PlacedExecutable:
         """As `start`, where all that is new is the results that it returns. The list is the call's own."""
         try:
             blocks = self._device.pool.take_all(self._requests)
-        except TooLargeError:
+        except (TooLargeError, DeviceError, DeviceFaultError):
             return None
         first = len(addresses)
         for block in blocks:

@@ -16,7 +16,7 @@ import numpy as np
 
 from functad.backends.cuda.runtime.driver import DeviceFacts
 from functad.backends.cuda.runtime.launching import ArrayPlace, Launch, LaunchNode
-from functad.backends.cuda.runtime.pool import NoMemoryError
+from functad.backends.cuda.runtime.pool import MemoryPool, NoMemoryError
 from functad.backends.cuda.scalars.simulator import simulation
 from functad.errors import CompilationError
 from functad.records import NamedTuple
@@ -32,6 +32,7 @@ class SimulatedDriver:
     waits = False
     stream = 0
     blas = None
+    pool: MemoryPool
 
     def __init__(self, number: int) -> None:
         self._number = number
