@@ -1,8 +1,8 @@
 """A stand-in for NVIDIA's driver library: the same entry points, which check what they are given and note it.
 
 Memory is the host's; kernels are not run. It knows what the driver demands: a context, handles that it gave out, room
-for what is copied, as many arguments as the kernel takes, and order. `next_code` makes the next call of a name fail, and
-`fail_after` one of any name.
+for what is copied, as many arguments as the kernel takes, and order. `next_code` makes the next call of a name fail,
+and `fail_after` one of any name.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ class FakeCuda:
         self.pinned: set[int] = set()  # addresses of the host
         self.code_of: dict[str, int] = {}
         self.lost = 0
-        self._failing: tuple[int, int] | None = None  # how many calls are still well, and what the one behind them gives
+        self._failing: tuple[int, int] | None = (
+            None  # how many calls are still well, and what the one behind them gives
+        )
         self.failed: str | None = None  # which that was
         self.context: int | None = None
         self._handles: dict[int, tuple[str, Any]] = {}

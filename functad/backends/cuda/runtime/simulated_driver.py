@@ -17,6 +17,7 @@ import numpy as np
 from functad.backends.cuda.runtime.driver import DeviceFacts
 from functad.backends.cuda.runtime.launching import ArrayPlace, Launch, LaunchNode
 from functad.backends.cuda.runtime.pool import MemoryPool, NoMemoryError
+from functad.backends.cuda.scalars.registry import NO_PTX
 from functad.backends.cuda.scalars.simulator import simulation
 from functad.errors import CompilationError
 from functad.records import NamedTuple
@@ -77,9 +78,7 @@ class SimulatedDriver:
         return SimulatedRun(nodes)
 
     def ptx(self, launch: Launch) -> str:
-        raise CompilationError(
-            "Numba's simulator runs kernels as Python, so they have no PTX: ask without NUMBA_ENABLE_CUDASIM"
-        )
+        raise CompilationError(NO_PTX)
 
     def least_time(self, action: Callable[[], None], times: int) -> float:
         """No time means anything here."""
