@@ -14,7 +14,7 @@ from functad.backends.cpu.kernels import emit, generate
 from functad.lowering import control, matrices, schedule, target
 from functad.lowering.fusion import fuse, order, products
 from functad.optimize import pipeline, rules
-from functad.optimize.loops import moves, passes
+from functad.optimize.loops import moves
 
 TABLES = [name for name in vars(rules) if name.endswith("_RULES")]
 
@@ -43,19 +43,12 @@ def _same(x: Any) -> Any:
     return x
 
 
-_PASSES = (pipeline.share_common_subexpressions, pipeline.merge_whiles)
+_without_sharing = tuple(p for p in pipeline.PASSES if p is not pipeline.share_common_subexpressions)
 
 SWITCHES = [
     *(switch for table in TABLES for switch in _without_each("rule", pipeline, table)),
-    *(
-        Switch(f"pass: {p.__name__}", pipeline, "PASSES", tuple(x for x in pipeline.PASSES if x is not p))
-        for p in _PASSES
-    ),
+    Switch("pass: share_common_subexpressions", pipeline, "PASSES", _without_sharing),
     *_without_each("loop", moves, "MOVES"),
-    Switch("loop: invariants of while loops", passes, "computed_before", lambda body, *_: ([], body)),
-    Switch("loop: scan fusion", pipeline, "fuse_scans", _same),
-    Switch("loop: unrolling", machine_model, "UNROLLED_STEPS", 0),
-    Switch("loop: strips, on GPUs", passes, "steps_of_strip", lambda *_: 0),
     Switch("fusion: readers first", fuse, "let_readers_go_first", lambda *_: None),
     Switch("fusion: parts of joined arrays", schedule, "find_places", lambda fusion: {}),
     Switch("fusion: joins within nests", machine_model, "SMALLEST_JOINED_IN_NEST", 1 << 60),

@@ -1,12 +1,14 @@
-"""Another value of a tuned number: which workloads' kernels it changes, and what these take.
+"""Another value of a tuned number: what the programs that it changes take then.
 
-Knows `functad.machine_model` and workloads. `python -m benchmarks tuning NAME …` halves and doubles numbers; without
-names, all of which `machine_model` says that they were compared.
+Knows `functad.machine_model` and the command line. `python -m benchmarks tuning NAME …` halves and doubles numbers;
+without names, all of which `machine_model` says that they were compared. Each has small programs in which it decides
+(`tuning_cases.py`); `--workloads` tries it in larger ones, those of whose kernels it changes.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import contextlib
 import json
 import re
@@ -14,12 +16,14 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from benchmarks import report
 from benchmarks.frameworks import contender
+from benchmarks.tuning_table import Row, others, rows
 from benchmarks.workloads import CONVOLUTIONS, FAMILIES, LOOPS, STEPS, WORKLOADS
 from functad import config, machine_model
 from functad.backends.cpu import kept_plans
@@ -46,25 +50,10 @@ class Comparison(NamedTuple):
 
 
 def compared() -> list[str]:
-    """The numbers for the CPU that were chosen by the times of workloads."""
+    """The numbers for the CPU that were chosen by times, or are to be."""
     texts = descriptions()
-    return [n for n, text in texts.items() if re.search(r"\bCompared\b", text) and not n.startswith("CUDA_")]
-
-
-def others(value: Any) -> tuple[float, ...]:
-    """Half of a number and twice as much; of an integer no less than 1. Several numbers have no such.
-
-    Of a factor that is a little more than 1, so much of what it is more.
-
-    >>> others(8), others(1), others(1.5)
-    ((4, 16), (2,), (1.25, 2.0))
-    """
-    if not isinstance(value, (int, float)):
-        return ()
-    if 1 < value < 2:
-        return (1 + value) / 2, 2 * value - 1
-    halved = max(1, value // 2) if isinstance(value, int) else value / 2
-    return tuple(v for v in (halved, 2 * value) if v != value)
+    by_times = [n for n, text in texts.items() if re.search(r"\b(Compared|Unproven)\b", text)]
+    return [n for n in by_times if not n.startswith("CUDA_")]
 
 
 def compare(workload: str, names: Sequence[str], seconds: float) -> Iterator[Comparison]:
@@ -151,27 +140,85 @@ def summary(found: Sequence[Comparison]) -> list[str]:
     return lines
 
 
+def keep(found: Sequence[Row], name: str) -> Path:
+    """Put rows in the place of those of the same numbers in a file of results, and write the table beside it."""
+    path = report.RESULTS / "tuning" / f"{name}.json"
+    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"rows": []}
+    order = [*descriptions()]
+    others_of_before = {*order} - {row.number for row in found}
+    lines = [row for row in kept["rows"] if row["number"] in others_of_before] + [row._asdict() for row in found]
+    lines.sort(key=lambda row: order.index(row["number"]))
+    kept = {"date": time.strftime("%Y-%m-%d"), "machine": report.machine(), "rows": lines}
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    path.with_suffix(".md").write_text(table(kept), encoding="utf-8")
+    return path
+
+
+def table(kept: dict[str, Any]) -> str:
+    """Results as Markdown: a line for each number in each of its programs."""
+    lines = [
+        "# Tuned numbers, as they are, and others",
+        "",
+        f"{kept['machine']}, {kept['date']}, by `python -m benchmarks tuning`: the least of several times in µs,",
+        "and their ratio to that with the number as it is; of half and twice as much where that changes the program.",
+        "Processor time of a call on one thread, or what *compiling* takes; *apart*: in a process of its own.",
+        "Others used the machine: 0.95 to 1.05 is as long, 0.8 to 1.25 of *compiling* and *apart*.",
+        "",
+        "| number | program | | as it is | other values |",
+        "| --- | --- | --- | ---: | --- |",
+    ]
+    for row in kept["rows"]:
+        (usual, least), *rest = row["microseconds"].items()
+        tried = "; ".join(f"{_short(v)}: {_short(t)} ({t / least:.2f})" for v, t in rest)
+        lines.append(
+            f"| {row['number']} = {_short(usual)} | {row['program']} | {row['way']} | {_short(least)} | {tried} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _short(value: Any) -> str:
+    """A number in few digits; of numbers several as they are.
+
+    >>> _short("1048576"), _short(0.123456), _short("(8, 4)")
+    ('1,048,576', '0.123', '(8, 4)')
+    """
+    number = ast.literal_eval(value) if isinstance(value, str) else value
+    if not isinstance(number, (int, float)):
+        return str(value)
+    return f"{number:,.0f}" if number == int(number) or abs(number) >= 100 else f"{number:.3g}"
+
+
 def main(arguments: list[str]) -> int:
     """Run what the command line asks for; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks tuning", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NUMBER", help="of machine_model (default: all that were compared)")
-    parser.add_argument("--workloads", help="names, with commas (default: steps, loops, convolutions, operations)")
+    parser.add_argument("--workloads", help="names of larger programs, with commas; `all`: steps, loops and operations")
     parser.add_argument("--seconds", type=float, default=0.2, help="for each comparison (default: %(default)s)")
-    parser.add_argument("--save", action="store_true", help="keep the results under benchmarks/results/")
+    parser.add_argument("--save", metavar="NAME", help="keep the results under benchmarks/results/tuning/")
     given = parser.parse_args(arguments)
-    workloads = given.workloads.split(",") if given.workloads else CHOSEN
+    chosen = given.workloads.split(",") if given.workloads else []
+    workloads = CHOSEN if chosen == ["all"] else chosen
     if unknown := {*given.names} - {*descriptions()} | {*workloads} - {*WORKLOADS}:
         parser.error(f"no number and no workload is named {', '.join(sorted(unknown))}")
+    names = given.names or compared()
+    if workloads:
+        _in_workloads(workloads, names, given.seconds)
+        return 0
+    found = []
+    for row in rows(names, given.seconds):
+        print(row.number, row.program, row.microseconds, sep=": ", flush=True)
+        found.append(row)
+    if given.save:
+        print(f"\nkept in {keep(found, given.save)}")
+    return 0
+
+
+def _in_workloads(workloads: Sequence[str], names: Sequence[str], seconds: float) -> None:
     found = []
     with config.context(num_threads=1):
         for workload in workloads:
-            for one in compare(workload, given.names or compared(), given.seconds):
+            for one in compare(workload, names, seconds):
                 print(one, flush=True)
                 found.append(one)
     print("", *summary(found), sep="\n")
-    if given.save:
-        kept = {"date": time.strftime("%Y-%m-%d"), "machine": report.machine(), "found": [c._asdict() for c in found]}
-        path = report.RESULTS / f"{kept['date']}-tuning.json"
-        path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-        print(f"\nkept in {path}")
-    return 0

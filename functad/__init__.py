@@ -16,13 +16,8 @@ with _collection_paused():  # a tenth of the time that all this takes
         Device,
         ShapeDtypeStruct,
         block_until_ready,
-        checkpoint,
-        clear_caches,
         closure_convert,
         copy_to_host_async,
-        custom_gradient,
-        custom_jvp,
-        custom_vjp,
         default_backend,
         device_count,
         device_get,
@@ -37,7 +32,6 @@ with _collection_paused():  # a tenth of the time that all this takes
         host_count,
         host_id,
         host_ids,
-        io_callback,
         jit,
         jvp,
         linear_transpose,
@@ -51,11 +45,8 @@ with _collection_paused():  # a tenth of the time that all this takes
         process_count,
         process_index,
         process_indices,
-        pure_callback,
-        remat,
         value_and_grad,
         vjp,
-        vmap,
     )
     from functad.api.meshes import make_mesh, set_mesh
     from functad.array import Array
@@ -102,7 +93,6 @@ with _collection_paused():  # a tenth of the time that all this takes
     from functad.system.later import elsewhere as _elsewhere
     from functad.system.tracebacks import shorten_tracebacks as _install_tracebacks
     from functad.tracing import ensure_compile_time_eval
-    from functad.user_kernels import numba_primitive
     from functad.version import __version__ as __version__
     from functad.version import __version_info__ as __version_info__
 
@@ -143,16 +133,26 @@ if TYPE_CHECKING:
     from functad import typing as typing
     from functad import views as views
     from functad.api import (
+        checkpoint,
+        clear_caches,
+        custom_gradient,
+        custom_jvp,
+        custom_vjp,
         fwd_and_bwd,
         hessian,
+        io_callback,
         jacfwd,
         jacobian,
         jacrev,
         live_arrays,
         print_environment_info,
         print_saved_residuals,
+        pure_callback,
+        remat,
+        vmap,
     )
     from functad.core import typeof
+    from functad.user_kernels import numba_primitive
 
 _SUBMODULES = (
     "ad_checkpoint",
@@ -291,12 +291,28 @@ __all__ = [
 if not TYPE_CHECKING:
     _PLACES = {
         "functad.api": (
-            *("fwd_and_bwd", "hessian", "jacfwd", "jacobian", "jacrev", "live_arrays"),
-            *("print_environment_info", "print_saved_residuals"),
+            "checkpoint",
+            "clear_caches",
+            "custom_gradient",
+            "custom_jvp",
+            "custom_vjp",
+            "fwd_and_bwd",
+            "hessian",
+            "io_callback",
+            "jacfwd",
+            "jacobian",
+            "jacrev",
+            "live_arrays",
+            "print_environment_info",
+            "print_saved_residuals",
+            "pure_callback",
+            "remat",
+            "vmap",
         ),
         "functad.core": ["typeof"],
+        "functad.user_kernels": ["numba_primitive"],
     }
-    __getattr__ = absent(__name__, _SUBMODULES, _elsewhere(_PLACES))
+    __getattr__ = absent(__name__, _SUBMODULES, _elsewhere(__name__, _PLACES))
 
 
 def __dir__() -> list[str]:

@@ -9,11 +9,14 @@ import os
 import threading
 from collections.abc import Iterator
 from time import process_time
+from typing import TYPE_CHECKING
 
 from functad.config import config
-from functad.editing.repetition import RepeatedSteps, repeated_steps
 from functad.ir import Program, subprograms
-from functad.system.progress import say
+from functad.system.once import imported
+
+if TYPE_CHECKING:
+    from functad.editing.repetition import RepeatedSteps
 
 _PATIENCE = 1.0  # seconds of the clock, and of the processor: on a busy machine the least Program takes long
 _SHORTEST = 0.05  # seconds between two looks at the processor's time
@@ -64,7 +67,7 @@ class Announcement:
         if missing > 0:
             self._wait(max(missing, _SHORTEST), begun)
         else:
-            say(announcement(program))
+            imported("functad.system.progress").say(announcement(program))
 
 
 def announcement(program: Program) -> str:
@@ -81,7 +84,7 @@ def announcement(program: Program) -> str:
     programs = list(_all_programs(program))
     count = sum(len(p.eqns) for p in programs)
     text = f"functad: compiling {program.name or 'a Program'}, {count:,} equation{'s' if count != 1 else ''} …"
-    loops = [(p, run) for p in programs for run in repeated_steps(p)]
+    loops = [(p, run) for p in programs for run in imported("functad.editing.repetition").repeated_steps(p)]
     if not loops:
         return text
     largest = max(_size(run) for _, run in loops)

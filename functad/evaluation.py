@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from functad import dtypes, key_reuse
+from functad import dtypes
 from functad.array import Array, ArrayImpl, KeyArray, class_for
 from functad.config import config
 from functad.device_arrays import (
@@ -27,6 +27,7 @@ from functad.device_arrays import (
 from functad.dtypes import DtypeTable, compute_dtype, is_narrow_float, kind_of
 from functad.errors import DTypeError, FunctadError, TooLargeError
 from functad.ir import Aval, Primitive
+from functad.system.once import imported
 from functad.system.quiet import quiet_copy
 from functad.user_source import user_source
 
@@ -116,7 +117,7 @@ def _as_inferred(primitive: Primitive, args: Sequence[Any], params: dict[str, An
     results = result if primitive.multiple_results else (result,)
     arrays = [class_for(a)(r, a.weak_type) for r, a in zip(results, inferred)]
     if config.debug_key_reuse:
-        key_reuse.follow(primitive, args, arrays, params)
+        imported("functad.key_reuse").follow(primitive, args, arrays, params)
     if held_on_cpu(args):
         commit_results(arrays)
     return arrays if primitive.multiple_results else arrays[0]

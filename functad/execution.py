@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-import functad.control  # noqa: F401  (so that all operations are known, whatever else is imported)
-from functad import key_reuse, machine_model
+from functad import machine_model
 from functad.announcing import Announcement
 from functad.array import ArrayImpl, class_for, value_of
 from functad.backends import Executable, compile_program, lower_program
@@ -182,7 +181,7 @@ class _OnDevices:
                 values = [value_of(r) for r in results]
                 check_values(primitive, values if primitive.multiple_results else values[0])
             if config.debug_key_reuse:
-                key_reuse.follow(primitive, args, results, params)
+                imported("functad.key_reuse").follow(primitive, args, results, params)
         return results if primitive.multiple_results else results[0], program, device
 
     def put(self, x: ArrayImpl, device: Device) -> ArrayImpl:

@@ -27,7 +27,6 @@ from functad.array import ArrayImpl, value_of
 from functad.dtypes import float0, kind_of
 from functad.errors import FunctadError
 from functad.ir import Atom, Eqn, Literal, Program, Var, set_formatter, subprograms
-from functad.local_names import add_local_names
 from functad.records import NamedTuple
 from functad.system.once import imported
 
@@ -240,7 +239,7 @@ class _Printer:
         self.bound: set[Var] = set()
         if user_names:
             self.names.update(zip(program.invars, program.cache.get("argument names", ())))
-            add_local_names(program, self.names)
+            imported("functad.local_names").add_local_names(program, self.names)
         self.unused: set[Var] = set()
         self.shared = {} if folded else _shared_programs(program)
         taken = {*self.shared.values(), *self.names.values()}

@@ -167,9 +167,15 @@ class Trace:
     def record_with_values(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Results that can have a derivative become tracers; others are plain values."""
         values = []
+        own = False
         for a in args:
-            values.append(a.value if type(a) is Tracer and a.owner is self else a)
+            if type(a) is Tracer and a.owner is self:
+                a = a.value
+                own = True
+            values.append(a)
         rule, parent = primitive.jvp, self.parent
+        if not own:
+            return bind_in(parent, primitive, args, params)
         pushforward = None
         results: Any
         if type(rule) is Linearize:
@@ -353,10 +359,8 @@ def bind(primitive: Primitive, *args: Any, **params: Any) -> Any:
         return evaluate(primitive, args, params)
     if trace.records_all:
         return trace.record(primitive, args, params)
-    if trace.keeps_values:  # what bind_in does first, without the call: un-jitted derivatives are made of these
-        for a in args:
-            if type(a) is Tracer and a.owner is trace:
-                return trace.record_with_values(primitive, args, params)
+    if trace.keeps_values:  # what bind_in does, without the call: un-jitted derivatives are made of these
+        return trace.record_with_values(primitive, args, params)
     return bind_in(trace, primitive, args, params)
 
 

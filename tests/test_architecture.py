@@ -23,13 +23,20 @@ def test_the_pictures_are_what_the_stages_print() -> None:
     kernel = "\n".join(kernels[next(i for i, line in enumerate(kernels) if line.startswith("def ")) :])
     shown = [
         functad.make_jaxpr(loss)(w, x),
+        functad.make_jaxpr(functad.vmap(loss, (None, 0)))(w, names["jnp"].ones((32, w.size))),
         functad.make_jaxpr(functad.grad(loss))(w, x),
         stages.optimized,
         kernel,
         f"{stages.memory_plan}\n{stages.cost}",
     ]
-    pictures = [text for language, text in BLOCKS if not language]
+    *pictures, times = [text for language, text in BLOCKS if not language]
     assert [str(stage).strip() for stage in shown] == [picture.strip() for picture in pictures]
+    assert _without_times(times) == _without_times(str(stages.compile().profile(w, x)))
+
+
+def _without_times(table: str) -> list[list[str]]:
+    """The words of each line; where a machine's time stands, that one does."""
+    return [re.sub(r"[\d.]+", "time", line).split() for line in table.strip().splitlines()]
 
 
 def test_the_files_it_names_exist() -> None:

@@ -19,6 +19,8 @@ from benchmarks import (
     training,
     training_peers,
     tuning,
+    tuning_cases,
+    tuning_table,
     workloads,
 )
 from benchmarks.__main__ import BENCHMARKS, GROUPS, main
@@ -445,16 +447,34 @@ def test_reviews_are_read_as_a_user_of_pytorch_reads_them():
 # --- tuned numbers --------------------------------------------------------------------------------------
 
 
-def test_other_values_of_a_number_are_tried_where_they_change_kernels(capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr(report, "RESULTS", tmp_path)
-    small = ["--workloads", "cumulative-max-10000,call-scalar", "--seconds", "0.01", "--save"]
+def test_other_values_of_a_number_are_tried_where_they_change_kernels(capsys):
+    small = ["--workloads", "cumulative-max-10000,call-scalar", "--seconds", "0.01"]
     assert main(["tuning", "RUNNING_BLOCK", "MOST_IN_PAIRS", *small]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "RUNNING_BLOCK = 128: cumulative-max-10000" in lines[0] and "RUNNING_BLOCK = 512:" in lines[1]
     assert [line.split()[0] for line in lines[2:] if line[:1].isupper()] == ["RUNNING_BLOCK"]
-    (kept,) = (json.loads(path.read_text()) for path in tmp_path.iterdir())
-    assert [found["value"] for found in kept["found"]] == [128, 512] and kept["found"][0]["ratio"] > 0
     assert machine_model.RUNNING_BLOCK == 256
+
+
+def test_other_values_of_a_number_are_tried_in_its_own_programs(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(report, "RESULTS", tmp_path)
+    for _ in range(2):  # the second time in the place of the first one
+        assert main(["tuning", "FEW_STEPS", "PAIRED_ROW", "--seconds", "0.01", "--save", "here"]) == 0
+    assert "FEW_STEPS: sines of 48" in capsys.readouterr().out and machine_model.FEW_STEPS == 64
+    kept = json.loads((tmp_path / "tuning" / "here.json").read_text())
+    assert [[row["number"], [*row["microseconds"]]] for row in kept["rows"]] == [
+        ["FEW_STEPS", ["64", "32"]],
+        ["FEW_STEPS", ["64", "128"]],
+        ["PAIRED_ROW", ["1024", "512"]],
+        ["PAIRED_ROW", ["1024", "2048"]],
+    ]
+    assert all(least > 0 for row in kept["rows"] for least in row["microseconds"].values())
+    assert "| FEW_STEPS = 64 | sines of 48 | jitted |" in (tmp_path / "tuning" / "here.md").read_text()
+
+
+def test_a_program_runs_in_a_process_of_its_own():
+    (case, *_) = (c for c in tuning_cases.CASES if c.numbers == "BEFORE_A_RESULT")
+    assert 0 < tuning_table._in_another_process(case, "BEFORE_A_RESULT", 1024, 0.01) < 1
 
 
 def test_a_value_that_cannot_be_is_told(monkeypatch):

@@ -24,8 +24,8 @@ from fuzz.session import GROUP, STEPS, Failure, Report, try_group
 
 import functad
 from functad import machine_model
+from functad.all_primitives import registry
 from functad.editing.rewriting import Rule
-from functad.ir import registry
 from functad.lowering_rules import Scalar
 from functad.optimize import pipeline
 from functad.primitives.elementwise import mul

@@ -1,4 +1,4 @@
-"""What is imported decides on no result: everything that functions need to run is there after `import functad`."""
+"""What is imported decides on no result: functions import what they need, and names find all there is."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run(program: str) -> str:
 
 REGISTRIES = """
 import sys, functad
-from functad.ir import registry
+from functad.all_primitives import registry
 from functad.numpy import protocols
 from functad.pytrees.nodes import _registered
 first = set(registry), set(vars(functad.Array)), {t for t in _registered}
@@ -40,9 +40,17 @@ print(sorted(t.__module__ for t in _registered - first[2]))
 
 
 def test_importing_more_registers_no_operation() -> None:
-    """Node types are an exception: there is none without its module."""
+    """`functad.all_primitives` has all. Node types are an exception: there is none without its module."""
     modules = eval(run(REGISTRIES))
-    allowed = ("functad.nn", "functad.optim", "functad.io", "functad.scipy", "functad.experimental", "collections")
+    allowed = (
+        "functad.api",
+        "functad.nn",
+        "functad.optim",
+        "functad.io",
+        "functad.scipy",
+        "functad.experimental",
+        "collections",
+    )
     assert all(m.startswith(allowed) for m in modules)
 
 
@@ -76,12 +84,21 @@ for found, expected in zip(functad.jit(gradient)(table, w), gradient(table, w)):
 SELDOM = """
 import sys, functad, functad.numpy as jnp, functad.optim
 seldom = "lax optim.averaging optim.factored optim.moments optim.quasi_newton optim.variants".split()
-seldom += "core debug.callbacks debug.prompt debug.stepping api.environment api.jacobians api.residuals extend".split()
+seldom += "core debug.bounds debug.callbacks debug.prompt debug.stepping extend key_reuse user_kernels".split()
+seldom += "api.checkpointing api.custom_rules api.environment api.jacobians api.mapping api.residuals".split()
+seldom += "control.scan transforms.batching transforms.programs primitives.fourier primitives.incomplete".split()
+seldom += "numpy.bessel numpy.numeric numpy.polynomials numpy.statistics primitives.linear_algebra.qr".split()
 print([name for name in seldom if f"functad.{name}" in sys.modules])
 from functad import jacfwd, typeof
 assert jacfwd is functad.api.jacfwd and typeof is functad.core.typeof
-for module in (functad, functad.api, functad.debug, functad.optim):
-    assert all(hasattr(module, name) for name in dir(module))
+def all_names(x):
+    for module in (functad, functad.api, functad.debug, functad.numpy, functad.optim):
+        assert all(hasattr(module, name) for name in dir(module))
+        assert all(name in vars(module) for names in module._PLACES.values() for name in names)
+    return x
+assert not functad.make_jaxpr(all_names)(1.).eqns  # nothing is traced where modules are imported
+from functad.numpy import *
+assert polyfit is functad.numpy.polyfit
 """
 
 

@@ -37,7 +37,7 @@ LAYERS = [
     ["editing"],
     ["transforms"],
     ["calls"],
-    ["control"],
+    ["control", "all_primitives"],
     ["optimize"],
     ["lowering"],
     ["backends"],

@@ -15,7 +15,7 @@ import pytest
 from test_public_names import MODULES
 
 import functad
-from functad.primitive_record import registry
+from functad.all_primitives import registry
 
 ROOT = Path(functad.__file__).parent
 

@@ -32,11 +32,7 @@ from functad.api.autodiff import (
     value_and_grad,
     vjp,
 )
-from functad.api.caches import clear_caches
-from functad.api.callbacks import io_callback, pure_callback
-from functad.api.checkpointing import checkpoint, remat
 from functad.api.compilation import jit
-from functad.api.custom_rules import custom_gradient, custom_jvp, custom_vjp
 from functad.api.devices import (
     block_until_ready,
     copy_to_host_async,
@@ -54,7 +50,6 @@ from functad.api.devices import (
     process_index,
     process_indices,
 )
-from functad.api.implicit import custom_linear_solve, custom_root
 from functad.api.inspection import (
     closure_convert,
     eval_jaxpr,
@@ -65,16 +60,21 @@ from functad.api.inspection import (
     named_call,
     parse_program,
 )
-from functad.api.mapping import vmap
 from functad.api.meshes import device_put
 from functad.layouts import Device
 from functad.system.later import elsewhere
 from functad.user_source import named_scope
 
 if TYPE_CHECKING:
+    from functad.api.caches import clear_caches
+    from functad.api.callbacks import io_callback, pure_callback
+    from functad.api.checkpointing import checkpoint, remat
+    from functad.api.custom_rules import custom_gradient, custom_jvp, custom_vjp
     from functad.api.environment import live_arrays, print_environment_info
     from functad.api.forward_backward import fwd_and_bwd
+    from functad.api.implicit import custom_linear_solve, custom_root
     from functad.api.jacobians import hessian, jacfwd, jacobian, jacrev
+    from functad.api.mapping import vmap
     from functad.api.residuals import print_saved_residuals, saved_residuals
 
 __all__ = [
@@ -136,12 +136,18 @@ __all__ = [
 
 if not TYPE_CHECKING:
     _PLACES = {
+        "functad.api.caches": ["clear_caches"],
+        "functad.api.callbacks": ["io_callback", "pure_callback"],
+        "functad.api.checkpointing": ["checkpoint", "remat"],
+        "functad.api.custom_rules": ["custom_gradient", "custom_jvp", "custom_vjp"],
         "functad.api.environment": ["live_arrays", "print_environment_info"],
         "functad.api.forward_backward": ["fwd_and_bwd"],
+        "functad.api.implicit": ["custom_linear_solve", "custom_root"],
         "functad.api.jacobians": ["hessian", "jacfwd", "jacobian", "jacrev"],
+        "functad.api.mapping": ["vmap"],
         "functad.api.residuals": ["print_saved_residuals", "saved_residuals"],
     }
-    __getattr__ = absent(__name__, found=elsewhere(_PLACES))
+    __getattr__ = absent(__name__, found=elsewhere(__name__, _PLACES))
 
 
 def __dir__() -> list[str]:

@@ -135,6 +135,8 @@ def as_value(x: Any, where: Callable[[], str], copy: bool = True) -> Any:
         if type(x) is DonatedArray:
             x._value  # noqa: B018  (raises)
         return x
+    if type(x) is float:  # as below, in half the time
+        return ArrayImpl(np.asarray(x, dtypes.default_float_dtype()), True)
     if isinstance(x, np.ndarray):
         dtype = _dtype_of_array(x, where)
         if not copy and x.dtype == dtype:

@@ -21,7 +21,6 @@ from functad.api.arguments import (
     check_callable,
     described_like,
     function_name,
-    is_python_number,
     leaf_aval,
     normalize_argnums,
 )
@@ -34,7 +33,7 @@ from functad.ir import Aval, Program, UndefinedPrimal, Zero
 from functad.primitives.common import convert_element_type, instantiate
 from functad.records import NamedTuple
 from functad.tracing import runs_at_once, trace_to_program
-from functad.transforms.backward import linearize_once
+from functad.transforms import backward
 from functad.transforms.forward import is_differentiable, jvp_flat
 from functad.transforms.reverse import LinearMap, ReplayedLinearMap, linearize_flat, transpose_flat
 from functad.tree_util import (
@@ -244,11 +243,12 @@ def value_and_grad(
     @described_like(fun)
     def value_and_grad_fun(*args: Any, **kwargs: Any) -> Any:
         numbers = normalize_argnums(argnums, len(args), "grad", name)
-        flat, in_tree = tree_flatten(args[numbers[0]] if alone else tuple([args[n] for n in numbers]))
-        names = LeafNames(fun, {n: args[n] for n in numbers})
+        chosen = [args[n] for n in numbers]
+        flat, in_tree = tree_flatten(chosen[0] if alone else tuple(chosen))
+        names = LeafNames(fun, dict(zip(numbers, chosen)))
         values = _primals(flat, names)
         avals = [aval_of(v) for v in values]
-        active = [is_differentiable(a) for a in avals]
+        active = [kind_of(a.dtype) in "fc" for a in avals]
         check_inputs("grad", fun, avals, names, holomorphic, allow_int)
 
         def of_tree(given: Any) -> Any:
@@ -266,7 +266,7 @@ def value_and_grad(
             keeps_numbers=True,
             whole=True,
         )
-        linearize = linearize_once if runs_at_once() else linearize_flat
+        linearize = backward.linearize_once if runs_at_once() else linearize_flat
         outs, linear = linearize(flat_fun, values, active, names.origins(len(values)), lambda: 1)
         assert flat_fun.out_tree is not None
         check_scalar(fun, outs, flat_fun.out_tree)
@@ -505,7 +505,7 @@ def _primals(leaves: Sequence[Any], names: LeafNames) -> list[Any]:
             values.append(leaf)
             continue
         value = as_value(leaf, names.describe(i))
-        values.append(leaf if is_python_number(leaf) and not is_differentiable(value.aval) else value)
+        values.append(leaf if isinstance(leaf, int) else value)
     return values
 
 
@@ -563,7 +563,7 @@ def _checked_tangent(t: Any, aval: Aval, what: Callable[[], str], integers: bool
 
 def materialised(x: Any, aval: Aval) -> Any:
     """A tangent or cotangent as an array of the given type; `float0` zeros for one of an integer value."""
-    if type(x) is ArrayImpl and x.aval == aval:
+    if type(x) is ArrayImpl and (x.aval is aval or x.aval == aval):
         return x
     if not is_differentiable(aval):
         return np.zeros(aval.shape, dtypes.float0)

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy as copy_of
 from functools import update_wrapper
-from typing import Any, Generic, overload
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 from functad.api.arguments import (
     FlatFunction,
@@ -30,7 +30,6 @@ from functad.api.cache_misses import CallExplanation, Signature, closure_of, exp
 from functad.api.device_dispatch import CallPlace, backend_of, call_place, make_call_at, place_of_call
 from functad.api.dispatch import MISS, Arguments, FastCall, Results, passed_on
 from functad.api.jit_options import Shardings, check_hashable, marked_parameters
-from functad.api.stages import Lowered, Traced
 from functad.api.traced_calls import CacheEntry, SortedCall, TracedCalls, traced_calls_of
 from functad.array import ArrayImpl
 from functad.backends import check_backend
@@ -43,10 +42,13 @@ from functad.execution import executable
 from functad.ir import Aval
 from functad.layouts import CPU, Device, device_named
 from functad.system.log import logger
-from functad.system.once import Turn
+from functad.system.once import Turn, imported
 from functad.tracing import Trace, Tracer, bind, current_trace, eval_program, program_from_ops
 from functad.tree_util import tree_flatten, tree_unflatten
 from functad.widening import Meeting, watching_meetings
+
+if TYPE_CHECKING:
+    from functad.api.stages import Lowered, Traced
 
 
 @overload
@@ -336,7 +338,10 @@ class JitFunction(Generic[P, R]):
         if backend is None and (place := self._explicit_place(names, call.leaves)) is not None:
             backend = backend_of(None if place is CPU else place, None)
         program, tree = entry.program, entry.out_tree
-        return Traced(self._name(), program, call.in_tree, tree, entry.donated, names.all(), backend, self._device)
+        traced: Traced = imported("functad.api.stages").Traced(
+            self._name(), program, call.in_tree, tree, entry.donated, names.all(), backend, self._device
+        )
+        return traced
 
     def _explicit_place(self, names: LeafNames, leaves: Sequence[Any]) -> Device | None:
         """Where somebody has said that a call shall run: `jit`, its arguments, or the default device."""

@@ -286,6 +286,7 @@ def parse_program(text: str, consts: Sequence[Any] = ()) -> Program:
     >>> functad.eval_jaxpr(program, program.consts, np.ones(3, np.float32))[0].round(3)
     Array([0.841, 0.841, 0.841], dtype=float32)
     """
+    imported("functad.all_primitives")
     program: Program = imported("functad.editing.parsing").program_of_text(text, consts)
     return program
 

@@ -15,7 +15,7 @@ from functad.ir import Absent, Aval, Linearize, Primitive, Program, Zero, memois
 from functad.lowering_rules import Call
 from functad.primitives.common import instantiate
 from functad.tracing import eval_program, trace_to_program
-from functad.transforms.programs import batch_program, transpose_call
+from functad.transforms import programs
 
 TangentMap = Callable[[Sequence[Any]], list[Any]]
 
@@ -69,13 +69,15 @@ def call_primitive(
     def transpose(cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
         called, more = taken_out(params)
         bind_transposed = call_transposed or call
-        return transpose_call(lambda transposed, given: bind_transposed(transposed, given, **more), called, cts, args)
+        return programs.transpose_call(
+            lambda transposed, given: bind_transposed(transposed, given, **more), called, cts, args
+        )
 
     def batch_call(
         axis_size: int, args: Sequence[Any], dims: Sequence[int | None], **params: Any
     ) -> tuple[list[Any], tuple[int | None, ...]]:
         called, more = taken_out(params)
-        mapped, out_dims = batch_program(called, axis_size, tuple(dims))
+        mapped, out_dims = programs.batch_program(called, axis_size, tuple(dims))
         return call(mapped, args, **more), out_dims
 
     return Primitive(

@@ -17,7 +17,7 @@ from functad.config import config
 from functad.editing.inlining import inline_calls
 from functad.ir import Absent, Primitive, Program, memoised
 from functad.tracing import bind
-from functad.transforms.programs import linearize_program
+from functad.transforms import programs
 
 
 def call_program(program: Program, args: Sequence[Any], name: str = "", backend: str | None = None) -> list[Any]:
@@ -77,7 +77,7 @@ def _run_call(
 def _linearize(
     program: Program, primals: Sequence[Any], active: Sequence[bool], **params: Any
 ) -> tuple[list[Any], TangentMap]:
-    forward, linear, out_active, residual_inputs = linearize_program(program, tuple(active))
+    forward, linear, out_active, residual_inputs = programs.linearize_program(program, tuple(active))
     outs, stored = split_at(_call(forward, primals, **params), len(program.outvars))
     found = iter(stored)
     residuals = [next(found) if i is None else primals[i] for i in residual_inputs]

@@ -256,7 +256,7 @@ def _lock() -> Iterator[Measurement]:
     thread = threading.Thread(target=busy, daemon=True)
     thread.start()
     try:
-        yield Measurement("SHORT_CALL", "another thread runs Python", _median(releases) - least)
+        yield Measurement("LOCK_NS", "another thread runs Python", _median(releases) - least)
     finally:
         stop.set()
         thread.join()
@@ -286,7 +286,7 @@ def _python_call() -> Iterator[Measurement]:
 
 
 def _compiling() -> Iterator[Measurement]:
-    simple, function = "    y = y * 1.25 + x[{0}]\n", "    y = y + exp(x[{0}])\n"
+    simple, function = "    y = y * 1.25 + x[{0}]\n", "    y = exp(y) + x[{0}]\n"
     statement = _ns_of_statement(simple)
     yield Measurement("STATEMENT_NS", "a sum and a product", statement)
     yield Measurement("STATEMENTS_OF_FUNCTION", "exp", _ns_of_statement(function) / statement)
@@ -330,7 +330,7 @@ MEASUREMENTS: dict[tuple[str, ...], Callable[[], Iterator[Measurement]]] = {
     ("OPERATION_NS", "FUNCTION_NS", "FUNCTION_OPERATIONS", "QUOTIENT_OPERATIONS"): _arithmetic,
     ("PRODUCT_FLOPS_PER_NS", "PRODUCT_COST", "PRODUCT_CALL_NS"): _products,
     ("HANDOVER_NS",): _handover,
-    ("SHORT_CALL",): _lock,
+    ("LOCK_NS",): _lock,
     ("PYTHON_CALL_NS",): _python_call,
     ("STATEMENT_NS", "STATEMENTS_OF_FUNCTION"): _compiling,
 }

@@ -1,10 +1,12 @@
 """Loops and branches as equations: `scan_p`, `while_p`, `cond_p`, and how each transform acts on them.
 
-Knows the Program → Program transforms and the interpreter; nothing of pytrees.
+Knows the Program → Program transforms and the interpreter; nothing of pytrees. Functions of NumPy's that have loops
+within name what binds them without importing it: most programs call none of them.
 """
 
-from functad.control.conditional import cond_p
-from functad.control.scan import scan_p
-from functad.control.while_loop import while_p
+from typing import TYPE_CHECKING
 
-__all__ = ["cond_p", "scan_p", "while_p"]
+from functad.system.later import later
+
+if not TYPE_CHECKING:
+    __getattr__ = later(__name__, ["forwarding"])

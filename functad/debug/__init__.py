@@ -28,7 +28,7 @@ if not TYPE_CHECKING:
         "functad.debug.prompt": ["breakpoint"],
         "functad.debug.stepping": ["step"],
     }
-    __getattr__ = absent(__name__, found=elsewhere(_PLACES))
+    __getattr__ = absent(__name__, found=elsewhere(__name__, _PLACES))
 
 
 def __dir__() -> list[str]:

@@ -24,7 +24,7 @@ def split_invariant(program: Program, invariant: Sequence[bool]) -> tuple[Progra
     inside: list[Eqn] = []
     for eqn in program.eqns:
         variables = [a for a in eqn.invars if isinstance(a, Var)]
-        if all(v in known for v in variables) and not (_is_trivial(eqn) or has_effects(eqn) or _may_never_end(eqn)):
+        if all(v in known for v in variables) and not _is_trivial(eqn) and may_move(eqn):
             outside.append(eqn)
             known.update(eqn.outvars)
         else:
@@ -37,6 +37,17 @@ def split_invariant(program: Program, invariant: Sequence[bool]) -> tuple[Progra
     return before, program.replace(invars=[*passed, *program.invars], eqns=inside)
 
 
+def may_move(eqn: Eqn) -> bool:
+    """Whether an equation may be computed elsewhere, and as often as that takes: it has no effects, and surely ends."""
+    return not (eqn.primitive.runs_functions and (has_effects(eqn) or _may_never_end(eqn)))
+
+
+def _may_never_end(eqn: Eqn) -> bool:
+    inner = [e for program in subprograms(eqn.params) for e in program.eqns]
+    rule = eqn.primitive.lower
+    return isinstance(rule, ControlFlow) and rule.kind == "while" or any(map(_may_never_end, inner))
+
+
 def _is_trivial(eqn: Eqn) -> bool:
     """Whether an equation costs less than the memory of its result: what repeats, or numbers, elements."""
     rule = eqn.primitive.lower
@@ -46,12 +57,6 @@ def _is_trivial(eqn: Eqn) -> bool:
 def _keeps_memory(eqn: Eqn) -> bool:
     rule = eqn.primitive.lower
     return isinstance(rule, Indexed) and rule.same_memory
-
-
-def _may_never_end(eqn: Eqn) -> bool:
-    inner = [e for program in subprograms(eqn.params) for e in program.eqns]
-    rule = eqn.primitive.lower
-    return isinstance(rule, ControlFlow) and rule.kind == "while" or any(map(_may_never_end, inner))
 
 
 def recompute_cheap(

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from functad.all_primitives import registry
 from functad.extend.primitive import OpenPrimitive, is_open, own
-from functad.ir import Absent, Primitive, registry
+from functad.ir import Absent, Primitive
 
 
 class RuleTable(Mapping[Primitive, Callable[..., Any]]):

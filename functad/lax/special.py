@@ -11,6 +11,7 @@ from functad.array import Array
 from functad.lax.operands import bind_checked, same_shape
 from functad.lax.operands import operand as take
 from functad.primitives import elementwise as el
+from functad.primitives import incomplete
 
 
 def bessel_i0e(x: Any) -> Array:
@@ -25,7 +26,7 @@ def bessel_i0e(x: Any) -> Array:
     >>> bessel_i0e(0.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    return bind_checked(el.bessel_i0e_p, take("bessel_i0e", x))
+    return bind_checked(incomplete.bessel_i0e_p, take("bessel_i0e", x))
 
 
 def bessel_i1e(x: Any) -> Array:
@@ -40,7 +41,7 @@ def bessel_i1e(x: Any) -> Array:
     >>> bessel_i1e(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return bind_checked(el.bessel_i1e_p, take("bessel_i1e", x))
+    return bind_checked(incomplete.bessel_i1e_p, take("bessel_i1e", x))
 
 
 def zeta(x: Any, q: Any) -> Array:
@@ -55,7 +56,7 @@ def zeta(x: Any, q: Any) -> Array:
     >>> zeta(2.0, 1.0)
     Array(1.644934, dtype=float32, weak_type=True)
     """
-    return bind_checked(el.zeta_p, *same_shape("zeta", x, q))
+    return bind_checked(incomplete.zeta_p, *same_shape("zeta", x, q))
 
 
 def igamma(a: Any, x: Any) -> Array:
@@ -70,7 +71,7 @@ def igamma(a: Any, x: Any) -> Array:
     >>> igamma(1.0, 1.0)
     Array(0.6321206, dtype=float32, weak_type=True)
     """
-    return bind_checked(el.igamma_p, *same_shape("igamma", a, x))
+    return bind_checked(incomplete.igamma_p, *same_shape("igamma", a, x))
 
 
 def igammac(a: Any, x: Any) -> Array:
@@ -85,7 +86,7 @@ def igammac(a: Any, x: Any) -> Array:
     >>> igammac(1.0, 1.0)
     Array(0.3678794, dtype=float32, weak_type=True)
     """
-    return bind_checked(el.igammac_p, *same_shape("igammac", a, x))
+    return bind_checked(incomplete.igammac_p, *same_shape("igammac", a, x))
 
 
 def igamma_grad_a(a: Any, x: Any) -> Array:
@@ -100,7 +101,7 @@ def igamma_grad_a(a: Any, x: Any) -> Array:
     >>> igamma_grad_a(1.0, 1.0)
     Array(-0.4317..., dtype=float32)
     """
-    return el.igamma_grad_a(*same_shape("igamma_grad_a", a, x))
+    return incomplete.igamma_grad_a(*same_shape("igamma_grad_a", a, x))
 
 
 def random_gamma_grad(a: Any, x: Any) -> Array:
@@ -115,7 +116,7 @@ def random_gamma_grad(a: Any, x: Any) -> Array:
     >>> random_gamma_grad(1.0, 1.0)
     Array(1.1736..., dtype=float32)
     """
-    return el.random_gamma_grad(*same_shape("random_gamma_grad", a, x))
+    return incomplete.random_gamma_grad(*same_shape("random_gamma_grad", a, x))
 
 
 def betainc(a: Any, b: Any, x: Any) -> Array:
@@ -130,7 +131,7 @@ def betainc(a: Any, b: Any, x: Any) -> Array:
     >>> betainc(2.0, 2.0, 0.5)
     Array(0.5, dtype=float32, weak_type=True)
     """
-    return bind_checked(el.regularized_incomplete_beta_p, *same_shape("betainc", a, b, x))
+    return bind_checked(incomplete.regularized_incomplete_beta_p, *same_shape("betainc", a, b, x))
 
 
 def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Array:

@@ -5,8 +5,8 @@ Knows what a step reads and writes; no target and no addresses.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,7 @@ class NestStep:
 class KernelStep:
     """A kernel whose text a primitive's rule has written.
 
-    offsets: with which element a parameter's buffer begins. slowness: of an operation, beside those of other kernels.
+    offsets: with which element a parameter's buffer begins.
     """
 
     name: str
@@ -59,7 +59,6 @@ class KernelStep:
     row_reads: tuple[str, ...]
     eqns: list[Eqn]
     offsets: tuple[int, ...] = ()
-    slowness: float = 1.0
 
     def __str__(self) -> str:
         reads = [b.name for _, b, mode in self.parameters if mode != "w"]
@@ -72,6 +71,8 @@ class GemmStep:
     """`c = beta · c + alpha · a · b` for row-major matrices in buffers, `batch` times.
 
     precision: JAX's word for how exact it is to be, where a library has a choice; None: as the target does by default.
+    panel: if not 0, b is packed: it lies in panels of so many columns, [n / panel, k, panel], which are as far apart as
+    in a transposed b (tb = 1, ldb = k).
     """
 
     name: str
@@ -96,11 +97,13 @@ class GemmStep:
     b_batch: int = 0
     c_batch: int = 0
     precision: str | None = None
+    panel: int = 0
     eqns: list[Eqn] = field(default_factory=list)
 
     def __str__(self) -> str:
         times = f"{self.batch} x " if self.batch > 1 else ""
-        a, b = (f"{x.name}{'^T' if t else ''}" for x, t in ((self.a, self.ta), (self.b, self.tb)))
+        is_turned = self.tb and not self.panel
+        a, b = (f"{x.name}{'^T' if t else ''}" for x, t in ((self.a, self.ta), (self.b, is_turned)))
         start = f"{self.beta:g} {self.c.name} + " if self.beta else ""
         sizes = f"[{self.m},{self.k}]·[{self.k},{self.n}]"
         return f"{self.name}: {times}{sizes} {start}{self.alpha:g} {a} {b} -> {self.c.name}"
@@ -306,6 +309,19 @@ def inner_steps(steps: Sequence[Step]) -> Iterator[Step]:
         if isinstance(step, ControlStep):
             for part in step.parts:
                 yield from inner_steps(part)
+
+
+def with_changed(step: ControlStep, change: Callable[[PlainStep], Step]) -> ControlStep:
+    """A loop or branch in which all other steps are as `change` makes them."""
+
+    def changed(one: Step) -> Step:
+        return with_changed(one, change) if isinstance(one, ControlStep) else change(one)
+
+    parts = [[changed(one) for one in part] for part in step.parts]
+    if isinstance(step, LoopStep):
+        condition, body, after = parts
+        return replace(step, condition=condition, body=body, after=after)
+    return replace(step, branches=parts) if isinstance(step, BranchStep) else replace(step, steps=parts[0])
 
 
 def with_waiting(steps: Sequence[Step]) -> list[Step]:

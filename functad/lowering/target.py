@@ -167,16 +167,14 @@ class Target:
         rows: bool = False,
         row_reads: Sequence[str] = (),
         offsets: Mapping[str, int] = {},
-        slowness: float = 1.0,
     ) -> None:
         """One kernel: its text, its buffers by parameter name, and the extent of its parallel range.
 
-        A parameter in `offsets` begins at that element of its buffer. `slowness`: how many times as long as in other
-        kernels an operation takes.
+        A parameter in `offsets` begins at that element of its buffer.
         """
         parameters = tuple((p, b, mode) for p, (b, mode) in buffers.items())
         first = tuple(offsets.get(p, 0) for p in buffers)
-        step = KernelStep(name, body, parameters, n, flops, bytes, rows, tuple(row_reads), [self._eqn], first, slowness)
+        step = KernelStep(name, body, parameters, n, flops, bytes, rows, tuple(row_reads), [self._eqn], first)
         self._writer.steps.append(step)
 
     def scratch(self, shape: Sequence[int], dtype: Any) -> Buffer:

@@ -14,19 +14,18 @@ CUDA_SHARED_BYTES = 48 << 10
 
 CUDA_FEW_POINTS = 4096
 """loops along which a value is carried that cannot keep a GPU busy with one thread for each; a block has one then.
-Compared on no GPU yet."""
+Unproven."""
 
 CUDA_BUSY_THREADS = 1 << 17
-"""threads that keep a GPU busy where each has several loads under way: so many share what is reduced. Compared on no
-GPU yet: half of those that a large GPU runs at a time."""
+"""threads that keep a GPU busy where each has several loads under way: so many share what is reduced. Unproven: half of
+those that a large GPU runs at a time."""
 
 CUDA_FEW_TERMS = 1 << 9
 """terms of results that lie side by side up to which a block shares them among as many threads as it can, each of which
-reads few neighbours. Compared on no GPU yet."""
+reads few neighbours. Unproven."""
 
 CUDA_ONE_STEP_BLOCKS = 1 << 13
-"""blocks up to which there is a thread for each step of a nest, instead of a loop in each thread. Compared on no GPU
-yet."""
+"""blocks up to which there is a thread for each step of a nest, instead of a loop in each thread. Unproven."""
 
 CUDA_CORES = 132
 """multiprocessors for which kernels are made. Bound: those of NVIDIA's H100 and H200; fewer run them
@@ -68,15 +67,15 @@ CUDA_LAUNCH_CLOCKS = 6000
 
 CUDA_SMALL_STEP = 200.0
 """ns of a step on the CPU, of a loop that is one thread's work on a GPU, where that takes about 20 times as long: less
-than two launches for each step. Compared on no GPU yet."""
+than two launches for each step. Unproven."""
 
 CUDA_PART_TERMS = 1 << 11
-"""terms that a block has at least, where several share a result. Compared on no GPU yet: 16 for each thread."""
+"""terms that a block has at least, where several share a result. Unproven: 16 for each thread."""
 
 CUDA_CARRIED_ITEMS = 15
 """steps of a loop along which a value is carried that each thread of a block does at a time, where many blocks share
-such a loop. Compared on no GPU yet: an odd number, as threads then use all banks of shared memory, which has room for
-16 steps of each of them even of complex128."""
+such a loop. Unproven: an odd number, as threads then use all banks of shared memory, which has room for 16 steps of
+each of them even of complex128."""
 
 CUDA_VECTOR_POINTS = 1 << 20
 """elements from which on a thread computes four neighbours, loaded and stored together. Four for each thread that a
@@ -84,39 +83,38 @@ large GPU runs at a time. Compared on an H200, 27 November 2026, at 2²⁴ eleme
 and 0.66 without."""
 
 CUDA_VECTOR_STATEMENTS = 24
-"""statements of a nest up to which it is computed four times over by each thread. Compared on no GPU yet: what takes
-longer than its memory gains nothing, and needs registers."""
+"""statements of a nest up to which it is computed four times over by each thread. Unproven: what takes longer than its
+memory gains nothing, and needs registers."""
 
 CUDA_SQUARE = 32
-"""rows and columns of a square that is turned around in shared memory. Compared on no GPU yet: 128 bytes of float32."""
+"""rows and columns of a square that is turned around in shared memory. Unproven: 128 bytes of float32."""
 
 CUDA_SQUARE_POINTS = 1 << 14
-"""points from which on a nest that reads across what it writes goes by squares. Compared on no GPU yet: fewer are in
-the caches, and few squares would leave multiprocessors idle."""
+"""points from which on a nest that reads across what it writes goes by squares. Unproven: fewer are in the caches, and
+few squares would leave multiprocessors idle."""
 
 CUDA_FEWEST_ROWS = 128
-"""rows from which on blocks compute all nests of a row, one after another, instead of the grid each nest. Compared on
-no GPU yet: about as many as a large GPU has multiprocessors."""
+"""rows from which on blocks compute all nests of a row, one after another, instead of the grid each nest. Unproven:
+about as many as a large GPU has multiprocessors."""
 
 CUDA_SHORT_ROW = 1 << 12
 """elements of a row up to which blocks do so with fewer rows, too: what a block needs for one takes no longer than a
-launch. Compared on no GPU yet."""
+launch. Unproven."""
 
 CUDA_ROW_ITEMS = 32
-"""elements of a row for each thread, from which on more threads share it. Compared on no GPU yet: eight loads of
-four."""
+"""elements of a row for each thread, from which on more threads share it. Unproven: eight loads of four."""
 
 CUDA_SORT_TILE = 1 << 10
-"""elements at most that a block sorts in shared memory, before runs of them are merged. Compared on no GPU yet: eight
-for each thread."""
+"""elements at most that a block sorts in shared memory, before runs of them are merged. Unproven: eight for each
+thread."""
 
 CUDA_SORT_ITEMS = 9
-"""elements that each thread of a block merges. Compared on no GPU yet: an odd number, as threads then use all banks of
-shared memory, and about as many as a tile that was sorted has."""
+"""elements that each thread of a block merges. Unproven: an odd number, as threads then use all banks of shared memory,
+and about as many as a tile that was sorted has."""
 
 CUDA_SORTED_UPDATES = 1 << 12
-"""updates of an array from which on they are sorted by the rows that they go to, where their order matters. Compared on
-no GPU yet: of fewer, threads that own parts of the array look at all in less time than a sort takes to begin."""
+"""updates of an array from which on they are sorted by the rows that they go to, where their order matters. Unproven:
+of fewer, threads that own parts of the array look at all in less time than a sort takes to begin."""
 
 CUDA_SEGMENT_PART = 64
 """sorted updates, or sums of them, of a part that a thread sums, where more go to one element. Chosen: a thread does
@@ -134,8 +132,8 @@ CUDA_OWNED_LOOKS = 1 << 24
 """updates that all such blocks look at together, at most; they are sorted if there are more. Chosen: about 30 µs."""
 
 CUDA_OWNED_ITEMS = 56
-"""updates that a thread of such a block looks at before some are listed, at most. Bound: a bit for each in an
-integer."""
+"""updates that a thread of such a block looks at before some are listed, at most. Bound: a bit for each in an integer.
+"""
 
 CUDA_OWNED_BLOCKS = 3
 """such blocks of a multiprocessor. Chosen: as many as it runs at a time by the registers that they need."""
@@ -150,24 +148,24 @@ CUDA_UPDATES_AT_ONCE = 8
 """updates whose elements a thread reads before it puts them to a row, so that memory is waited for once. Chosen."""
 
 CUDA_RADIX_BITS = 8
-"""bits of a digit by which elements are moved. Compared on no GPU yet: with 256 values about eight elements of a tile
-are moved to places side by side."""
+"""bits of a digit by which elements are moved. Unproven: with 256 values about eight elements of a tile are moved to
+places side by side."""
 
 CUDA_RADIX_SPLIT_BITS = 4
-"""bits of a digit by which a block sorts its tile at a time. Compared on no GPU yet: a counter of each value for each
-thread takes 8 KiB of shared memory."""
+"""bits of a digit by which a block sorts its tile at a time. Unproven: a counter of each value for each thread takes 8
+KiB of shared memory."""
 
 CUDA_RADIX_ITEMS = 15
-"""elements of a tile for each thread of a block, where shared memory has room for them. Compared on no GPU yet: an odd
-number, as threads then use all banks."""
+"""elements of a tile for each thread of a block, where shared memory has room for them. Unproven: an odd number, as
+threads then use all banks."""
 
 CUDA_LAUNCH_BYTES = 4 << 20
-"""bytes that a GPU could move in the time in which one more kernel of a graph begins. Compared on no GPU yet: what 3 TB
-a second come to in 1.4 µs."""
+"""bytes that a GPU could move in the time in which one more kernel of a graph begins. Unproven: what 3 TB a second come
+to in 1.4 µs."""
 
 CUDA_PIECES = 1024
 """threads for which rules with kernels of their own cut their work, into a few pieces for each: enough to keep all
-threads of a GPU busy, few enough for what each piece keeps in memory. Compared on no GPU yet."""
+threads of a GPU busy, few enough for what each piece keeps in memory. Unproven."""
 
 CUDA_POOL_BYTES = 512
 """bytes. The smallest piece of memory that is taken from the driver. Chosen: addresses are aligned to it."""
@@ -176,8 +174,8 @@ CUDA_POOL_STEPS = 16
 """steps. Pieces are at most so many times a power of two: at most 1/8 of one is not used. Chosen."""
 
 CUDA_GRAPHS = 16
-"""graphs that are kept of a Program, one for each set of addresses that it ran on. Chosen: four batches in turn, with
-a result that lies in one of three places, are twelve."""
+"""graphs that are kept of a Program, one for each set of addresses that it ran on. Chosen: four batches in turn, with a
+result that lies in one of three places, are twelve."""
 
 CUDA_CHANGES = 16
 """changes of launches, at least, after which addresses that come again get a graph of their own; as many as it has
@@ -203,7 +201,7 @@ CUDA_LANES = 4
 
 CUDA_GRAPH_NODES = 1 << 13
 """launches of a graph at most; loops of known length with more of them are gone through by Python. Chosen: a graph
-takes about a KiB for each. Compared on no GPU yet."""
+takes about a KiB for each."""
 
 CUDA_CUBLAS_BYTES = 32 << 20
 """bytes of memory that cuBLAS is given for each stream that it has run in. Chosen: what NVIDIA recommends for the GPUs
@@ -244,25 +242,25 @@ CUDA_CORE_PRODUCTS = 128
 """products of float32 that a multiprocessor adds in a clock. Bound: of all GPUs since 2020."""
 
 CUDA_CACHE_BYTES = 18.5
-"""bytes that a multiprocessor gets from the cache of all in a clock, where all of them load. Compared on an H200,
-27 November 2026: with the next three numbers, the rule of `tiles.clocks` is within 8 % of the times of 75
-kernels, of blocks of 128 threads."""
+"""bytes that a multiprocessor gets from the cache of all in a clock, where all of them load. Compared on an H200, 27
+November 2026: with the next three numbers, the rule of `tiles.clocks` is within 8 % of the times of 75 kernels, of
+blocks of 128 threads."""
 
 CUDA_SHARED_CLOCKS = 3.5
 """clocks in which a thread of each warp gets its operand from shared memory, where it adds a product in one. Compared
 on an H200, 27 November 2026."""
 
 CUDA_ROUND_CLOCKS = 550
-"""clocks that a block waits for the next terms of a product until they lie in shared memory. Compared on an H200,
-27 November 2026."""
+"""clocks that a block waits for the next terms of a product until they lie in shared memory. Compared on an H200, 27
+November 2026."""
 
 CUDA_RESULT_CLOCKS = 27
 """clocks in which the threads of a block put a result each into shared memory, or go on from there. Compared on an
 H200, 27 November 2026."""
 
 CUDA_GATHER_CLOCKS = 2500
-"""clocks in which the last block of a tile of a product learns that all parts are there, and adds them up. Compared on
-no GPU yet: another kernel for that takes 2700 on an H200."""
+"""clocks in which the last block of a tile of a product learns that all parts are there, and adds them up. Unproven:
+another kernel for that takes 2700 on an H200."""
 
 CUDA_STAGED_WORDS = 48
 """words of 32 bits that a thread has asked for ahead. Bound: registers."""
@@ -274,22 +272,22 @@ CUDA_RESULTS_AT_ONCE = 4
 """results of a product of which a thread loads all that follows needs before it goes on. Bound: registers, and text."""
 
 CUDA_LIBRARY_CLOCKS = 9000
-"""clocks that a product of cuBLAS takes beyond those of another kernel, however small. Compared on an H200,
-27 November 2026: it takes 4 to 9 µs, functad's own kernel from 1.7 µs on."""
+"""clocks that a product of cuBLAS takes beyond those of another kernel, however small. Compared on an H200, 27 November
+2026: it takes 4 to 9 µs, functad's own kernel from 1.7 µs on."""
 
 CUDA_LIBRARY_PRODUCTS = 77
 """products of float32 that it adds in a clock, for each multiprocessor. Compared on an H200, 27 November 2026."""
 
 CUDA_NEXT_CLOCKS = 2500
-"""clocks of a kernel that follows a product of cuBLAS's, and is a part of functad's own. Compared on an H200,
-27 November 2026: 1.3 µs."""
+"""clocks of a kernel that follows a product of cuBLAS's, and is a part of functad's own. Compared on an H200, 27
+November 2026: 1.3 µs."""
 
 CUDA_SUMMED_PRODUCTS = 4
 """matrix products at most whose sum is one kernel. Bound: its text is as many times as long."""
 
 CUDA_JOINED_POINTS = 1 << 18
-"""points up to which reductions over the same loops are one kernel. Compared on no GPU yet: what takes longer than a
-launch gains nothing."""
+"""points up to which reductions over the same loops are one kernel. Unproven: what takes longer than a launch gains
+nothing."""
 
 CUDA_JOINED_REDUCTIONS = 8
 """results that are gathered at a time at most, where reductions are joined. Bound."""
@@ -302,8 +300,8 @@ CUDA_SAME_POINTS = 4096
 they take no longer than a tile of a product."""
 
 CUDA_ROW_BLOCKS = 2
-"""blocks of threads on each multiprocessor that have memory of their own, where a loop is one kernel of rows. Compared
-on no GPU yet: what two have for themselves fits into its cache."""
+"""blocks of threads on each multiprocessor that have memory of their own, where a loop is one kernel of rows. Unproven:
+what two have for themselves fits into its cache."""
 
 CUDA_ROW_BYTES = 1 << 26
 """bytes of such memory at most. Chosen: not much more than the cache of all multiprocessors."""

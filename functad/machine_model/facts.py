@@ -57,6 +57,9 @@ PYTHON_CALL_NS = 10_000.0
 HANDOVER_NS = 1_000.0
 """ns that a second thread costs: half of the work takes as much longer than half the time. Measured."""
 
+LOCK_NS = 2_500.0
+"""ns until a thread that has let go of the interpreter's lock has it back, where another one runs Python. Measured."""
+
 # ---- compiling
 
 STATEMENT_NS = 1e6

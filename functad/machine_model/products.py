@@ -12,13 +12,24 @@ ROWS_PACK_BETTER = 4
 """times as many columns as rows from which threads share the columns: rows have the better kernels. Compared."""
 
 COPIED_WEIGHT_ROWS = 64
-"""rows of all products with a weight that they read transposed, for one copy of it before. Compared."""
+"""rows of all products with a weight that they read transposed, for one copy of it before (AVX-512). Unproven."""
 
 COPIED_WEIGHT_BYTES_A_ROW = 1280
-"""bytes of such a weight that are worth a row more: a large one takes longer to copy, and gains less. Compared."""
+"""bytes of such a weight that are worth a row more: a large one takes longer to copy, and gains less. Unproven."""
 
 COPIED_WEIGHT_PRODUCT = 32**3
-"""multiplications of such a product, at least. Compared."""
+"""multiplications of such a product, at least. Unproven."""
+
+PACKED_WEIGHT_ROWS = 8
+"""rows of all products of a loop with a weight, for a copy of it before, in panels (AVX2). Compared, on Zen 3: a loop
+of GRUs takes 0.35 to 0.95 of the time, from 10 rows on."""
+
+PACKED_WEIGHT_BYTES = facts.SECOND_CACHE
+"""bytes of such a weight that all rows of a product pass by before the next ones. Derived."""
+
+PACKED_WEIGHT_PRODUCTS = 1 << 18
+"""multiplications of all these products, at least. Chosen: fewer are not worth the 60 ms that compiling functad's own
+product takes once."""
 
 FALLBACK_TILE_BYTES = 2 * facts.FIRST_CACHE
 """bytes of a packed tile of the product that stands in for a BLAS library. Derived."""
@@ -30,16 +41,16 @@ OPENBLAS_DIRECT = 100**3
 """multiplications up to which OpenBLAS, with AVX-512, reads both matrices where they lie. Chosen, by its source."""
 
 DIRECT_TILE = 128
-"""rows of the tiles in which larger ones are given to it (half as many if transposed), columns, and terms. Compared."""
+"""rows of the tiles in which larger ones are given to it (half as many if transposed), columns, and terms. Unproven."""
 
 DIRECT_FEW = 256
-"""rows at most (terms if transposed) of the left operand of a product in such tiles. Compared: more pay for packing."""
+"""rows at most (terms if transposed) of the left operand of a product in such tiles. Unproven: more pay for packing."""
 
 REPEATED_BYTES = facts.SECOND_CACHE // 4
 """bytes of a matrix that stays in a core's cache while all rows of another pass by. Derived."""
 
 OWN_PRODUCT_EXTENT = 8
-"""elements along each side, at least, of products that functad's own does faster than shorter vectors. Compared."""
+"""elements along each side, at least, of products that functad's own does faster than shorter vectors. Unproven."""
 
 OWN_PRODUCT_BYTES = 8 * facts.SECOND_CACHE
 """bytes of a matrix from which functad's own product (AVX-512), packing while it multiplies, is faster. Derived."""
@@ -56,13 +67,13 @@ OWN_PRODUCT_FEW_ROWS = 16
 transposed, which the library packs: the gradient of a weight. Compared, on Emerald Rapids: 0.6 to 0.9 of the time."""
 
 OWN_PRODUCT_ROWS = 4
-"""rows of such a product, at least, so that it fills its vectors. Compared."""
+"""rows of such a product, at least, so that it fills its vectors. Unproven."""
 
 OWN_PRODUCT_COLUMNS = 128
-"""columns of such a product, at least. Compared."""
+"""columns of such a product, at least. Unproven."""
 
 OWN_PRODUCT_DEPTH = 32
-"""terms of such a product, at least. Compared."""
+"""terms of such a product, at least. Unproven."""
 
 OWN_DIRECT_TILE_ROWS = 6
 """rows of a tile of functad's own product of matrices where they lie: with OWN_DIRECT_TILE_BYTES 24 of the 32 registers
@@ -93,10 +104,9 @@ OWN_DIRECT_COLUMNS = 256
 """columns of such a product, at most, that is faster than packed, however much there is to do. Compared, on Emerald
 Rapids: 0.86 to 0.97 of the time, with 512 columns 0.96 to 1.13."""
 
-THIN_TERMS = 32
-"""terms of a product, at most, that functad's own does in tiles of 6 rows, with AVX2 and no longer vectors. Compared,
-on Zen 3: 0.2 to 0.97 of OpenBLAS's time from 64 x 64 to 6,000 x 6,000, added to 64 long rows 1.0 to 1.17, with 64 terms
-0.9 to 1.0."""
+THIN_TERMS = 64
+"""terms of a product, at most, that functad's own does in tiles of 6 rows, with AVX2 and no longer vectors. Compared
+with 32, Zen 3: 33 to 64 terms take 0.80 to 0.98 of OpenBLAS's time, added to 64 long rows up to 1.07."""
 
 THIN_TURNED_TERMS = 16
 """the same where the left operand is transposed. Compared: 0.2 to 0.97, with 32 terms up to 1.1."""
@@ -122,7 +132,7 @@ TILE_ROWS = 12
 """rows of a tile of the result that stays in registers: with TILE_BYTES 24 of the 32 that AVX-512 has. Chosen."""
 
 FEW_TILE_ROWS = 4
-"""rows of the tiles in which fewer rows than that are done. Compared."""
+"""rows of the tiles in which fewer rows than that are done. Unproven."""
 
 TILE_BYTES = 2 * facts.VECTOR_BYTES
 """bytes of a row of such a tile. Derived."""

@@ -39,8 +39,9 @@ ELEMENTS_WORTH_THREADS = 1 << 14
 POINTS_WORTH_PARTS = 1 << 16
 """points of a reduction that is cut into parts for threads; some SMALLEST_SHARE of reading. Compared."""
 
-POINTS_WORTH_LANES = 1 << 12
-"""points of a reduction into few sums that is done in lanes, which are summed in the end. Compared."""
+POINTS_WORTH_LANES = 1 << 11
+"""points of a reduction into few sums that is done in lanes, which are summed in the end. Compared with twice as many:
+0.83 to 1.02 of the time."""
 
 LONGEST_SUM = 1 << 20
 """floats that are added to one total; longer sums are done in parts. At 2^24 float32 loses ones. Chosen."""
@@ -55,15 +56,15 @@ NARROW_SUMS = 2 * facts.FLOATS_OF_VECTOR
 SUMS_AT_ONCE = 4 * facts.FLOATS_OF_VECTOR
 """sums at a time, lanes included, that keep vectors and pipelines busy: four vectors of float32. Derived."""
 
-SHORT_CALL = 20_000.0
-"""ns of a call that keeps the interpreter's lock all the time. Measured: to get it back may take longer, up to Python's
-switch interval of 5 ms, if another thread has taken it."""
+SHORT_CALL = 8 * facts.LOCK_NS
+"""ns of a call that keeps the interpreter's lock all the time. Derived: of longer ones it takes an eighth at most to
+get it back, but for rare times of up to Python's switch interval, 5 ms."""
 
 SPIN_SECONDS = 200e-6
-"""s that a helper looks for work before it sleeps: a training loop calls again within them. Compared."""
+"""s that a helper looks for work before it sleeps: a training loop calls again within them. Chosen."""
 
 PATIENCE_SECONDS = 20e-6
-"""s after which a waiting thread lets others have its core: without, a busy machine takes twice as long. Compared."""
+"""s after which a waiting thread lets others have its core. Chosen: without, a busy machine takes twice as long."""
 
 PARTS_A_THREAD = 4
 """parts of work for each thread where each needs memory of its own, or packs a matrix. Compared."""
@@ -82,7 +83,7 @@ POLL_WORK = 1 << 22
 for memory 10. Chosen: short kernels never look."""
 
 JUMP_WORK = 16
-"""lines that a jump, or the call of a kernel, takes as long as. Compared."""
+"""lines that a jump, or the call of a kernel, takes as long as. Chosen."""
 
 POLL_BUDGET = 1 << 16
 """lines that a kernel which counts as it runs may go on for. Compared: to count costs no more than 1 % of them."""
@@ -128,10 +129,9 @@ another a few bytes further in their pages each: without, `x / y` of 512² float
 result begins 48 and 64 bytes behind its operands there."""
 
 KEPT_FREED_BYTES = 1 << 28
-"""bytes at the end of the heap that stay with the process when they are free: six results of 1 MB, call after call,
-took 2.2 ms without, 0.13 with. Compared."""
+"""bytes at the end of the heap that stay with the process when they are free. Chosen: with none, six results of 1 MB,
+call after call, take 2.2 ms instead of 0.13."""
 
 LENT_SHARE = 1 / 8
 """of the memory that the process may have: what dead blocks beyond that may hold, which the system takes when it needs
-it. Chosen: until then such pages count as the process's own. Compared: to negate 8,192² float32 takes 0.6 of the
-time."""
+it. Chosen: until then such pages count as the process's own. To negate 8,192² float32 takes 0.6 of the time so."""

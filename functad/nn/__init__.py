@@ -215,7 +215,7 @@ __all__ = [
 
 if not TYPE_CHECKING:
     _PLACES = {"functad.nn.summaries": ["LayerSummary", "NetworkSummary", "summary"]}
-    __getattr__ = absent(__name__, found=elsewhere(_PLACES))
+    __getattr__ = absent(__name__, found=elsewhere(__name__, _PLACES))
 
 
 def __dir__() -> list[str]:

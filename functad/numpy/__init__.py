@@ -44,7 +44,6 @@ from functad.numpy.arithmetic import *
 from functad.numpy.array_api import __array_api_version__ as __array_api_version__
 from functad.numpy.array_api import __array_namespace_info__ as __array_namespace_info__
 from functad.numpy.array_methods import *
-from functad.numpy.bits import *
 from functad.numpy.complex_parts import *
 from functad.numpy.concatenation import *
 from functad.numpy.creation import *
@@ -55,27 +54,30 @@ from functad.numpy.grids import *
 from functad.numpy.linear import *
 from functad.numpy.logic import *
 from functad.numpy.manipulation import *
-from functad.numpy.nan_reductions import *
-from functad.numpy.numeric import *
-from functad.numpy.padding import *
-from functad.numpy.polynomials import *
 from functad.numpy.promotion import *
-from functad.numpy.python_ufuncs import *
 from functad.numpy.reductions import *
 from functad.numpy.rounding import *
 from functad.numpy.selecting import *
 from functad.numpy.selecting import select_cases as _select_cases
-from functad.numpy.sets import *
-from functad.numpy.slices_joined import *
 from functad.numpy.sorting import *
-from functad.numpy.special_matrices import *
-from functad.numpy.statistics import *
 from functad.numpy.ufuncs import *
-from functad.numpy.vectorizing import *
+from functad.system.later import elsewhere as _elsewhere
 
 if TYPE_CHECKING:
     from functad.numpy import fft as fft
     from functad.numpy import linalg as linalg
+    from functad.numpy.bessel import *
+    from functad.numpy.bits import *
+    from functad.numpy.nan_reductions import *
+    from functad.numpy.numeric import *
+    from functad.numpy.padding import *
+    from functad.numpy.polynomials import *
+    from functad.numpy.python_ufuncs import *
+    from functad.numpy.sets import *
+    from functad.numpy.slices_joined import *
+    from functad.numpy.special_matrices import *
+    from functad.numpy.statistics import *
+    from functad.numpy.vectorizing import *
 
 _array_methods.install()
 _protocols.install()
@@ -119,11 +121,43 @@ savez = _np.savez
 set_printoptions = _np.set_printoptions
 
 _SUBMODULES = ("fft", "linalg")
-if not TYPE_CHECKING:
-    __getattr__ = _absent(__name__, _SUBMODULES)
+# What few programs use: each file is loaded when one of its functions is asked for.
+_PLACES = {
+    "functad.numpy.bessel": ["i0"],
+    "functad.numpy.bits": ["frexp", "packbits", "unpackbits"],
+    "functad.numpy.nan_reductions": [
+        "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd",
+        "nansum", "nanvar",
+    ],
+    "functad.numpy.numeric": [
+        "apply_along_axis", "apply_over_axes", "convolve", "correlate", "diff", "ediff1d", "gradient", "interp",
+        "ix_", "trapezoid", "trim_zeros", "unwrap",
+    ],
+    "functad.numpy.padding": ["pad"],
+    "functad.numpy.polynomials": [
+        "poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval", "roots",
+    ],
+    "functad.numpy.python_ufuncs": ["frompyfunc", "ufunc"],
+    "functad.numpy.sets": ["intersect1d", "setdiff1d", "setxor1d", "union1d"],
+    "functad.numpy.slices_joined": ["c_", "r_"],
+    "functad.numpy.special_matrices": [
+        "diag_indices", "diag_indices_from", "eye", "identity", "mask_indices", "tri", "tril", "tril_indices",
+        "tril_indices_from", "triu", "triu_indices", "triu_indices_from", "vander",
+    ],
+    "functad.numpy.statistics": [
+        "bincount", "corrcoef", "cov", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd",
+        "median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile",
+    ],
+    "functad.numpy.vectorizing": ["vectorize"],
+}  # fmt: skip
 
 
 def __dir__() -> list[str]:
     hidden = {name for name, value in globals().items() if name[0] == "_" or isinstance(value, _ModuleType)}
-    hidden |= {"TYPE_CHECKING", "annotations"}
-    return [*_SUBMODULES, "__array_api_version__", "__array_namespace_info__", *(globals().keys() - hidden)]
+    names = globals().keys() - hidden - {"TYPE_CHECKING", "annotations"}
+    return sorted(names.union(_SUBMODULES, ["__array_api_version__", "__array_namespace_info__"], *_PLACES.values()))
+
+
+if not TYPE_CHECKING:
+    __all__ = [name for name in __dir__() if name[0] != "_"]
+    __getattr__ = _absent(__name__, _SUBMODULES, _elsewhere(__name__, _PLACES))

@@ -14,7 +14,6 @@ import numpy as np
 from functad import dtypes
 from functad.array import Array, ArrayImpl
 from functad.config import config
-from functad.debug.bounds import check_positions
 from functad.device_arrays import DeviceArray
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ConcretizationError, DTypeError, MaskError, OutOfBoundsError
@@ -27,6 +26,7 @@ from functad.primitives import elementwise as el
 from functad.primitives.common import broadcast_in_dim
 from functad.primitives.dimension_numbers import GatherDimensionNumbers, GatherScatterMode
 from functad.records import NamedTuple
+from functad.system.once import imported
 from functad.tracing import Tracer, runs_bare
 
 # --- reading an index expression --------------------------------------------------------------------
@@ -190,7 +190,8 @@ def wrap_indices(index: Any, axis: int, shape: tuple[int, ...], remedy: str | No
     """
     size = shape[axis]
     if remedy is not None and config.debug_index:
-        check_positions(index, -size, size - 1, partial(_out_of_bounds, axis=axis, shape=shape, remedy=remedy))
+        error = partial(_out_of_bounds, axis=axis, shape=shape, remedy=remedy)
+        imported("functad.debug.bounds").check_positions(index, -size, size - 1, error)
     if isinstance(index, _NOT_READ):
         return _wrap_traced(index, size)
     known = index._value if type(index) is ArrayImpl else np.asarray(index)

@@ -91,17 +91,16 @@ def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any
     Array([3., 3.], dtype=float32)
     """
     x, y = _operands("matmul", a, b)
-    if not x.ndim or not y.ndim:
-        raise ShapeError(f"matmul takes arrays with axes, got shapes {x.shape} and {y.shape}; use * for scalars")
-    if x.shape[-1] != y.shape[-2 if y.ndim > 1 else 0]:
+    left, right = x.shape, y.shape
+    if not left or not right:
+        raise ShapeError(f"matmul takes arrays with axes, got shapes {left} and {right}; use * for scalars")
+    if left[-1] != right[-2 if len(right) > 1 else 0]:
         raise ShapeError(
-            f"matmul: shapes {x.shape} and {y.shape} do not fit: the last axis of the first has size {x.shape[-1]}, "
-            f"the {'second to last' if y.ndim > 1 else 'only'} axis of the second {y.shape[-2 if y.ndim > 1 else 0]}"
+            f"matmul: shapes {left} and {right} do not fit: the last axis of the first has size {left[-1]}, the "
+            f"{'second to last' if len(right) > 1 else 'only'} axis of the second {right[-2 if len(right) > 1 else 0]}"
         )
-    if x.ndim <= 2 and y.ndim <= 2:
-        return dot_general(x, y, ((x.ndim - 1,), (0,)), ((), ()), preferred_element_type, precision)
-    if y.ndim == 1 or (y.ndim == 2 and x.ndim > 2):
-        return dot_general(x, y, ((x.ndim - 1,), (0,)), ((), ()), preferred_element_type, precision)
+    if len(right) <= 2:
+        return dot_general(x, y, ((len(left) - 1,), (0,)), ((), ()), preferred_element_type, precision)
     return _stacked_matmul(x, y, preferred_element_type, precision)
 
 

@@ -195,18 +195,16 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, meth
     if sorter is not None:
         table = selecting.take(table, sorter, 0)
     index_dtype = dtypes.default_int_dtype()
-    low = filled(index_dtype.type(0), values.shape)
-    if table.size == 0:
-        return asarray(low)
-    high = filled(index_dtype.type(table.size), values.shape)
-    for _ in range(table.size.bit_length()):
-        middle = el.div(el.add(low, high), index_dtype.type(2))
-        probe = selecting.take(table, middle, 0, mode="clip")
+    unsigned = np.dtype(f"u{index_dtype.itemsize}").type  # of which none counts from the end
+    place, left = filled(unsigned(0), values.shape), table.size
+    while left:
+        # If the last one of the first half comes before the value, all of that half do.
+        half = (left + 1) // 2
+        probe = selecting.take(table, el.add(place, unsigned(half - 1)), 0, mode="promise_in_bounds")
         before = _sorts_before(probe, values) if side == "left" else el.not_(_sorts_before(values, probe))
-        active = el.lt(low, high)
-        low = select(el.and_(before, active), el.add(middle, index_dtype.type(1)), low)
-        high = select(el.and_(el.not_(before), active), middle, high)
-    return asarray(low)
+        place = select(before, el.add(place, unsigned(half)), place)
+        left //= 2
+    return asarray(convert(place, index_dtype))
 
 
 def _sorts_before(x: Any, y: Any) -> Any:

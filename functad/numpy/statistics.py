@@ -22,7 +22,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array
-from functad.control.forwarding import bind_cond
+from functad.control import forwarding
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.evaluation import aval_of
@@ -411,7 +411,7 @@ def _place_among_equal(edges: Any, x: Any) -> Array:
     off = arithmetic.subtract(guess(edges), creation.arange(1, last + 2))
     is_near = reductions.all(logic.logical_or(logic.equal(off, 0), logic.equal(off, -1)))
     branches = [trace_to_program(f, [aval_of(x)]) for f in (lambda v: [_place_among(edges, v)], near)]
-    return bind_cond(branches, convert(is_near, np.dtype(np.int32)), [x])[0]
+    return forwarding.bind_cond(branches, convert(is_near, np.dtype(np.int32)), [x])[0]
 
 
 def histogram2d(

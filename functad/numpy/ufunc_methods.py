@@ -13,7 +13,7 @@ import numpy as np
 
 from functad.api.arguments import ShapeDtypeStruct
 from functad.api.inspection import trace_function
-from functad.control.forwarding import bind_scan
+from functad.control import forwarding
 from functad.errors import ArgumentError, ImmutableArrayError, UnsupportedNumpyError
 from functad.numpy import arithmetic, concatenation, indexing, logic, manipulation, reductions, ufuncs, updates
 from functad.numpy.building import as_array
@@ -253,7 +253,7 @@ def _one_by_one(function: _Function, x: Any, indices: Any, others: tuple[Any, ..
 
     scalars = [ShapeDtypeStruct((), v.dtype) for v in arrays]
     body, _, _ = trace_function(step, (ShapeDtypeStruct(flat.shape, flat.dtype), *scalars), {}, "ufunc.at")
-    (result,), _ = bind_scan(body, [flat], arrays, length=named.size, reverse=False, unroll=1)
+    (result,), _ = forwarding.bind_scan(body, [flat], arrays, length=named.size, reverse=False, unroll=1)
     return manipulation.reshape(result, x.shape)
 
 

@@ -185,7 +185,7 @@ if not TYPE_CHECKING:
         "functad.optim.rows": ["lazy", "rows_of"],
         "functad.optim.variants": ["adadelta", "adamax", "amsgrad", "lamb", "lion", "nadam", "nadamw", "radam", "yogi"],
     }  # fmt: skip
-    __getattr__ = absent(__name__, found=elsewhere(_PLACES))
+    __getattr__ = absent(__name__, found=elsewhere(__name__, _PLACES))
 
 
 def __dir__() -> list[str]:

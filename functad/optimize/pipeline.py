@@ -16,9 +16,8 @@ from functad.editing.rewriting import rewrite
 from functad.ir import Program
 from functad.observing import watching
 from functad.optimize.loops.devices import CountLaunches, counting_launches, optimizing_for
-from functad.optimize.loops.joining import fuse_scans, merge_whiles
-from functad.optimize.loops.passes import has_loops, optimize_loops
-from functad.optimize.rules import PRODUCT_RULES, ROW_RULES, SCALAR_RULES, SINK_RULES, SUM_RULES
+from functad.optimize.loops.passes import join_loops, optimize_loops
+from functad.optimize.rules import PRODUCT_RULES, ROW_RULES, SCALAR_RULES, SUM_RULES
 from functad.records import Record
 
 
@@ -77,10 +76,13 @@ def _with_own_passes() -> Iterator[tuple[str, str, Callable[[Program], Program]]
 
 
 def optimize_control(program: Program) -> Program:
-    """Simplify the bodies of loops and branches, and move work out of loops, and into them."""
-    if not has_loops(program):
-        return program
-    return rewrite(optimize_loops(fuse_scans(program), simplify), SINK_RULES)
+    """Simplify the bodies of loops and branches, and change loops as `loops.moves` lists it."""
+    return optimize_loops(program, simplify)
+
+
+def merge_whiles(program: Program) -> Program:
+    """Make one loop of any two that take the same steps, once what they read that is equal is one."""
+    return join_loops(program, "equal")
 
 
 def simplify_numbers(program: Program) -> Program:

@@ -5,11 +5,8 @@ A table of contents: the functions stand in the files beside this one, each besi
 
 from __future__ import annotations
 
-from functad.control import scan_p
 from functad.editing.rewriting import Rule
 from functad.optimize import algebra, broadcasts, gathered_products, moving, pairs, products, scatters, spectra, stacks
-from functad.optimize.loops import products as loop_products
-from functad.optimize.loops import slices
 from functad.primitives.arithmetic import div_p, neg_p
 from functad.primitives.common import add_any_p, broadcast_in_dim_p, reshape_p, transpose_p
 from functad.primitives.contraction import dot_general_p
@@ -69,9 +66,3 @@ SUM_RULES = (
     Rule("spectrum of real numbers", (fft_p,), spectra.of_real, "the other half is conjugate; one NaN fills all"),
 )  # fmt: skip
 """Dots, tiny products and spectra, just before fusion."""
-
-SINK_RULES = (
-    Rule("sinking", (scan_p,), slices.sunk, "each step computes the same from the same slices"),
-    Rule("products of one sum", (scan_p,), loop_products.joined, "the same products, added in another order"),
-)
-"""Loops, once all that is done to one of them is done; `loops.moves` lists that."""

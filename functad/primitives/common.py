@@ -196,7 +196,8 @@ def _reduce_sum_batch(axis_size: int, args: Any, dims: Any, *, axes: tuple[int, 
 
 
 def _reduce_sum_impl(x: np.ndarray, *, axes: tuple[int, ...]) -> Any:
-    return sum_over(x, axes, compute_dtype(x.dtype)).astype(x.dtype, copy=False)
+    total = sum_over(x, axes, compute_dtype(x.dtype))
+    return total if total.dtype is x.dtype else total.astype(x.dtype, copy=False)
 
 
 def expand_reduced(x: Any, axes: Sequence[int], shape: Sequence[int]) -> Any:

@@ -129,7 +129,7 @@ def _dot_general_impl(
         a = lhs.T if lhs_contract == (0,) else lhs
         b = rhs.T if rhs_contract == (1,) else rhs
         matrix: np.ndarray = matmul(_for_blas(a), _for_blas(b))
-        return matrix.astype(dtype, copy=False)
+        return matrix if matrix.dtype is dtype else matrix.astype(dtype, copy=False)
     lhs_free = _others(lhs.ndim, lhs_contract, lhs_batch)
     rhs_free = _others(rhs.ndim, rhs_contract, rhs_batch)
     a = _as_matrices(lhs, lhs_batch, lhs_free, lhs_contract)
@@ -156,6 +156,9 @@ def _as_matrices(x: np.ndarray, batch: Dims, rows: Dims, columns: Dims) -> np.nd
 
 def _for_blas(x: np.ndarray) -> np.ndarray:
     """A stack of matrices, copied if NumPy would multiply it element by element: slowly, in sums that saturate."""
+    flags = x.flags
+    if flags.c_contiguous or (flags.f_contiguous and x.ndim == 2):
+        return x
     (rows, columns), (down, right), size = x.shape[-2:], x.strides[-2:], x.itemsize
     if min(rows, columns) <= 1:
         step = right if rows <= 1 else down

@@ -1,4 +1,4 @@
-"""All element-wise operations under one name, gathered from the files of their families.
+"""The element-wise operations that most programs use under one name, gathered from the files of their families.
 
 Knows nothing itself.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from functad.primitives.arithmetic import *  # noqa: F403
 from functad.primitives.bits import *  # noqa: F403
-from functad.primitives.incomplete import *  # noqa: F403
 from functad.primitives.log_sums import *  # noqa: F403
 from functad.primitives.logic import *  # noqa: F403
 from functad.primitives.ordering import *  # noqa: F403

@@ -211,7 +211,7 @@ bessel_i0e_p = unary(
     bessel.bessel_i0e,
     jvp=lambda t, out, x: mul(t, sub(bessel_i1e(x), mul(sign(x), out))),  # d I0e(x) = (I1e(x) − sign(x) I0e(x)) dx
     kinks={0: (0, 1 / 2, 0), np.inf: (0, 0, 0)},
-    lower=Scalar("{T}(bessel_i0e(f64({0})))"),
+    lower=Scalar("bessel_i0e({0})"),
     doc="e^−|x| I0(x), the modified Bessel function of order 0, scaled.",
 )
 bessel_i1e_p = unary(
@@ -219,6 +219,6 @@ bessel_i1e_p = unary(
     bessel.bessel_i1e,
     jvp=lambda t, out, x: mul(t, _i1e_slope(out, x)),  # d I1e(x) = (I0e(x) − I1e(x) (sign(x) + 1/x)) dx
     kinks={0: (1 / 2, 0, 0), np.inf: (0, 0, 0)},
-    lower=Scalar("{T}(bessel_i1e(f64({0})))"),
+    lower=Scalar("bessel_i1e({0})"),
     doc="e^−|x| I1(x), the modified Bessel function of order 1, scaled.",
 )

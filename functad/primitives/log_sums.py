@@ -16,7 +16,7 @@ from functad.lowering_rules import Scalar
 from functad.primitives.arithmetic import mul, sub
 from functad.primitives.builders import FLOATS, Kinks, binary
 from functad.primitives.common import full_like, scalar_like
-from functad.primitives.kernels.log_sums import cancels, logaddexp2_near_zero, logaddexp_near_zero
+from functad.primitives.kernels import log_sums
 from functad.primitives.kernels.plain_arithmetic import PLAIN, Formula
 from functad.primitives.logic import eq, select_n
 from functad.primitives.transcendental import logistic
@@ -54,7 +54,7 @@ def _by_numpy(ufunc: np.ufunc, near_zero: Formula, x: np.ndarray, y: np.ndarray)
     result = wide.astype(x.dtype)
     if x.dtype != np.float32:
         return result
-    return np.asarray(PLAIN.rarely(cancels(PLAIN, np.maximum(x, y), wide), result, near_zero, x, y))
+    return np.asarray(PLAIN.rarely(log_sums.cancels(PLAIN, np.maximum(x, y), wide), result, near_zero, x, y))
 
 
 def _log_sum(name: str, ufunc: np.ufunc, near_zero: Formula, unit: float, doc: str) -> Primitive:
@@ -72,7 +72,7 @@ def _log_sum(name: str, ufunc: np.ufunc, near_zero: Formula, unit: float, doc: s
     )
 
 
-logaddexp_p = _log_sum("logaddexp", np.logaddexp, logaddexp_near_zero, 1.0, "ln(e^x + e^y) without overflow.")
+logaddexp_p = _log_sum("logaddexp", np.logaddexp, log_sums.logaddexp_near_zero, 1.0, "ln(e^x + e^y) without overflow.")
 logaddexp2_p = _log_sum(
-    "logaddexp2", np.logaddexp2, logaddexp2_near_zero, math.log(2), "log2(2^x + 2^y) without overflow."
+    "logaddexp2", np.logaddexp2, log_sums.logaddexp2_near_zero, math.log(2), "log2(2^x + 2^y) without overflow."
 )

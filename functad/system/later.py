@@ -5,6 +5,7 @@ Knows names alone. What a program seldom runs, such as what writes the kernels o
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Mapping
 from types import ModuleType
 from typing import Any
@@ -26,13 +27,21 @@ def later(package: str, modules: Collection[str]) -> Callable[[str], Any]:
     return find
 
 
-def elsewhere(places: Mapping[str, Collection[str]]) -> Callable[[str], Any]:
+def elsewhere(package: str, places: Mapping[str, Collection[str]]) -> Callable[[str], Any]:
     """What `absent` is to find for a package: public names, whose modules are imported when one is asked for.
 
-    places: the names that each module has. Type checkers see imports of their own.
+    places: the names that each module has. Type checkers see imports of their own. From then on the package has them.
     """
     module_of = {name: module for module, names in places.items() for name in names}
-    return lambda name: _found(module_of[name], name) if name in module_of else None
+
+    def find(name: str) -> Any:
+        if name not in module_of:
+            return None
+        value = _found(module_of[name], name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return find
 
 
 class LaterModule(ModuleType):

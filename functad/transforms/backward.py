@@ -16,6 +16,7 @@ from functad.evaluation import aval_of
 from functad.ir import Absent, Diagonal, JointlyLinear, OwnDerivative, UndefinedPrimal, Zero
 from functad.primitives.common import add_cotangents, unbroadcast
 from functad.tracing import Op, Origin, Trace, Tracer, run_bare, runs_bare
+from functad.transforms.at_once import RealOp
 from functad.transforms.forward import push_through, trace_with_values, untrace
 from functad.transforms.pullbacks import pullback_of
 from functad.transforms.reverse import LinearMap, linear_map_of
@@ -67,7 +68,7 @@ class BackwardPass:
             op = ops[-1]
             rule = op.primitive.jvp
             kind = type(rule)
-            diagonal = kind is Diagonal and _is_real(op)
+            diagonal = type(op) is RealOp or (kind is Diagonal and _is_real(op))
             if (
                 not diagonal
                 and kind is not JointlyLinear
@@ -87,10 +88,11 @@ class BackwardPass:
                 x = op.args[i]
                 if type(x) is Tracer and x.owner is trace:
                     found = pullback_of(op, share, bare)(arriving, op.results, *op.values)
-                    if type(found) is Zero or found.shape != x.aval.shape or id(x) in cotangents:
+                    key = id(x)
+                    if key in cotangents or type(found) is Zero or found.shape != x.aval.shape:
                         self._accumulate(x, unbroadcast(found, x))
                     else:  # what the line above does with the first cotangent that has the operand's shape
-                        cotangents[id(x)] = found
+                        cotangents[key] = found
 
     def _transpose(self, op: Op, arriving: Any, together: slice | None) -> None:
         """Apply the transpose rule of an operation: it is linear in the operands `together`, or else in each."""

@@ -13,7 +13,8 @@ from functad.errors import DifferentiationError
 from functad.evaluation import aval_of
 from functad.ir import Absent, Aval, OwnDerivative, Zero
 from functad.primitives.common import add_cotangents
-from functad.tracing import Op, Origin, Trace, Tracer, bind
+from functad.tracing import Op, Origin, Trace, Tracer, bind, current_trace
+from functad.transforms.at_once import TraceAtOnce
 from functad.user_source import state as lines
 from functad.user_source import transforming
 
@@ -29,7 +30,8 @@ def trace_with_values(
 
     Returns its outputs (tracers, or plain values where nothing depends), the trace, and the input tracers.
     """
-    with Trace(name, keeps_values=True) as trace:
+    kind = TraceAtOnce if current_trace() is None else Trace
+    with kind(name, keeps_values=True) as trace:
         names = arg_names or [f"argument {i}" for i in range(len(primals))]
         inputs = [trace.new_input(aval_of(p), n, p) if a else None for p, a, n in zip(primals, active, names)]
         outs = list(fun(*[p if t is None else t for p, t in zip(primals, inputs)]))

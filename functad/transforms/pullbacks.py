@@ -19,6 +19,7 @@ from functad.ir import Atom, Aval, Literal, Program
 from functad.lowering_rules import Scalar
 from functad.observing import observed
 from functad.tracing import Op, is_tracer, trace_to_program
+from functad.transforms.at_once import RealOp
 
 DiagonalShare = Callable[..., Any]  # (cotangent, result, *operands) -> what arrives at an operand, not yet summed
 
@@ -32,9 +33,12 @@ def pullback_of(op: Op, share: DiagonalShare, bare: bool) -> DiagonalShare:
     args = op.args
     dtype: np.dtype = op.outs[0].aval.dtype
     # GPUs have arrays that are none of NumPy's, and exponents may be integers.
-    if not bare or gpus or (len(args) > 1 and any([a.dtype is not dtype for a in args])):
+    if not bare or gpus or (type(op) is not RealOp and any([a.dtype is not dtype for a in args])):
         return partial(share, **op.params)
-    return _printed_if_plain(share, len(args), dtype, *op.params.items())
+    params = op.params
+    if params:
+        return _printed_if_plain(share, len(args), dtype, *params.items())
+    return _printed_if_plain(share, len(args), dtype)
 
 
 @lru_cache(1024)

@@ -23,7 +23,7 @@ __all__ = ["Graph", "tree"]
 
 if not TYPE_CHECKING:
     _PLACES = {"functad.views.graph": ["Graph"], "functad.views.trees": ["tree"]}
-    __getattr__ = absent(__name__, found=elsewhere(_PLACES))
+    __getattr__ = absent(__name__, found=elsewhere(__name__, _PLACES))
 
 
 def __dir__() -> list[str]:

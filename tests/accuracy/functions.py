@@ -169,9 +169,9 @@ _LARGEST: dict[str, tuple[float, float, float, float]] = {
     "sin": (1.6, 0.8, 1, 0.8),
     "cos": (1.6, 0.75, 1, 0.8),
     "tan": (0.51, 0.53, 1.2, 1),
-    "asin": (0.51, 0.75, 1.2, 1.2),
-    "acos": (2.1, 0.7, 1.2, 1.2),
-    "atan": (2.4, 1.02, 1.2, 1.2),
+    "asin": (0.51, 0.75, 1.2, 0.85),
+    "acos": (2.1, 0.7, 1.2, 0.85),
+    "atan": (2.4, 1.02, 1.2, 1.25),
     "sinh": (2.1, 0.99, 1.9, 1.05),
     "cosh": (0.51, 0.95, 1.5, 1.05),
     "tanh": (1.6, 1.3, 1.5, 1.4),
@@ -179,7 +179,7 @@ _LARGEST: dict[str, tuple[float, float, float, float]] = {
     "acosh": (2.1, 0.51, 1.7, 2.3),
     "atanh": (1.9, 0.51, 1.7, 2.3),
     "pow": (1.6, 2.1, 1.2, 0.95),
-    "atan2": (0.51, 1.6, 1.2, 1.2),
+    "atan2": (0.51, 1.6, 1.2, 1.7),
     "logaddexp": (0.51, 0.54, 2.5, 2.5),
     "logaddexp2": (0.51, 0.54, 4.5, 4.5),
     "hypot": (1.2, 1.2, 1.25, 1.25),
@@ -190,8 +190,8 @@ _LARGEST: dict[str, tuple[float, float, float, float]] = {
     "lgamma": (0.51, 0.51, 2.5, 2.5),
     "erf_inv": (2, 2, 1.3, 1.3),
     "digamma": (0.51, 0.51, 3, 3),
-    "bessel_i0e": (0.51, 0.51, 16, 16),
-    "bessel_i1e": (0.51, 0.51, 16, 16),
+    "bessel_i0e": (0.51, 0.51, 5, 5),
+    "bessel_i1e": (0.51, 0.51, 5, 5),
 }
 BOUNDS: dict[str, dict[str, tuple[float, float]]] = {
     name: {"float32": largest[:2], "float64": largest[2:]} for name, largest in _LARGEST.items()

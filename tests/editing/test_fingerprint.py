@@ -14,8 +14,9 @@ from primitive_form_tools import Together, add_forms
 import functad
 import functad.numpy as jnp
 from functad import custom_jvp, lax, machine_model
+from functad.all_primitives import registry
 from functad.editing.fingerprint import fingerprint
-from functad.ir import Absent, Program, registry
+from functad.ir import Absent, Program
 from functad.lowering_rules import Callback, Indexed, Loops
 from functad.user_kernels import numba_primitive
 

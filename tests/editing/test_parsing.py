@@ -16,8 +16,9 @@ from round_trips import check_round_trip as check_printed
 import functad
 import functad.numpy as jnp
 from functad import lax
+from functad.all_primitives import registry
 from functad.errors import ProgramError
-from functad.ir import UNKNOWN, Absent, Program, Var, registry, subprograms
+from functad.ir import UNKNOWN, Absent, Program, Var, subprograms
 
 parse = functad.parse_program
 

@@ -16,7 +16,7 @@ import numpy as np
 import functad
 import functad.numpy as jnp
 from functad import lax, nn, tracing
-from functad.ir import registry
+from functad.all_primitives import registry
 
 _PLACE = re.compile(r"\$(f?)(\d+)")
 
@@ -26,7 +26,7 @@ import numpy as np
 import functad
 import functad.numpy as jnp
 from functad import checkpoint, custom_jvp, custom_vjp, grad, jit, jvp, lax, nn, tracing, vjp, vmap
-from functad.ir import registry
+from functad.all_primitives import registry
 from functad.lax import ConvDimensionNumbers, GatherDimensionNumbers, ScatterDimensionNumbers
 """
 BIND = """\

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from functad.all_primitives import registry
 from functad.errors import FunctadError
 from functad.evaluation import infer_avals
-from functad.ir import Absent, Aval, Example, Primitive, registry, subprograms
+from functad.ir import Absent, Aval, Example, Primitive, subprograms
 from functad.lax import GatherScatterMode
 from functad.lowering_rules import Scalar
 

@@ -114,12 +114,28 @@ def test_extrema_of_long_rows_are_found_among_integers(reduce: Any, dtype: str) 
         np.testing.assert_array_equal(np.signbit(found), np.signbit(plain))
     for one in (rows[:, :1], rows[0, :1, None]):
         np.testing.assert_array_equal(functad.jit(f)(one)[0], reduce(jnp.asarray(one), 1), strict=True)
+    found, others = "best" if dtype == "float64" else "most", f"{reduce.__name__}imum({reduce.__name__}"
     for x in (rows, np.zeros(10**5, dtype)):  # one long row is cut into parts
         text = kernels(lambda x: reduce(x, -1), x)
-        assert f"{reduce.__name__}imum(best" in text and f"{reduce.__name__}imum({reduce.__name__}" not in text
-    assert "best" not in kernels(lambda x: reduce(x, 0), rows)  # vectors run along columns
+        assert f"imum({found}" in text and others not in text
+    assert "imum(best" not in (text := kernels(lambda x: reduce(x, 0), rows))  # vectors run along columns
+    assert "imum(most" not in text
     empty = functad.jit(lambda x: reduce(x[:, :0], 1, initial=3.0))(rows)
     np.testing.assert_array_equal(empty, np.full(49, 3.0, dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("reduce", [jnp.max, jnp.min])
+def test_extrema_know_nan_whatever_its_bits(reduce: Any, dtype: str) -> None:
+    size = np.dtype(dtype).itemsize
+    signed_infinities = np.array([np.inf, -np.inf], dtype).view(f"u{size}")
+    nans = np.concatenate([signed_infinities + 1, np.array([np.nan, -np.nan], dtype).view(f"u{size}")]).view(dtype)
+    for others in ([1.0, 2.0], [-1.0, -2.0], [-1.0, 2.0], [-np.inf, np.inf], [-0.0, 0.0]):
+        rows = np.tile(np.array(others, dtype), (5, 32))
+        rows[:4, 7] = nans
+        found = functad.jit(lambda x: reduce(x, 1))(rows)
+        np.testing.assert_array_equal(np.isnan(found), [True] * 4 + [False])
+        np.testing.assert_array_equal(found[4], (max if reduce is jnp.max else min)(others))
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "int32", "int64", "uint64", "float16"])

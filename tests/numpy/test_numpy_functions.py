@@ -131,6 +131,17 @@ def test_traced_sizes_with_a_bound():
     assert functad.jit(lambda s: jnp.roll(jnp.arange(4), s))(1).tolist() == [3, 0, 1, 2]
 
 
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_searchsorted_among_numbers_of_every_count(side):
+    rng = np.random.default_rng(0)
+    values = np.array([*range(-1, 41), np.nan, np.inf, -np.inf, 0.5], np.float32)
+    for count in [*range(1, 36), 100]:
+        table = np.sort(rng.integers(0, count + 1, count)).astype(np.float32)
+        for numbers in (table, np.where(table > 0.8 * count, np.float32(np.nan), table)):
+            found = jnp.searchsorted(numbers, values, side)
+            np.testing.assert_array_equal(found, np.searchsorted(numbers, values, side).astype(np.int32), strict=True)
+
+
 def test_empty_arrays():
     empty = jnp.zeros((0, 3))
     assert float(jnp.sum(empty)) == 0 and float(jnp.prod(empty)) == 1

@@ -12,6 +12,7 @@ from functad.editing.dead_code import eliminate_dead_code
 from functad.execution import optimized
 from functad.ir import Literal
 from functad.optimize.loops import moves
+from functad.optimize.loops.legality import known_steps
 from functad.optimize.loops.linear_recurrences import rewrite_linear_recurrence
 from functad.tracing import eval_program
 
@@ -27,9 +28,9 @@ def compiled_program(fun, *args):
     return made
 
 
-def set_move(monkeypatch, name, apply):
+def set_move(monkeypatch, name, apply, **changes):
     """Put another function in the place of what a move does to scans."""
-    table = [m._replace(apply=apply) if m.name == name else m for m in moves.MOVES]
+    table = [m._replace(apply=apply, **changes) if m.name == name else m for m in moves.MOVES]
     monkeypatch.setattr(moves, "MOVES", table)
 
 
@@ -42,13 +43,8 @@ def work_takes_no_time(monkeypatch):
 @pytest.fixture
 def all_linear(monkeypatch):
     """Lets all scans pass for derivatives, so that a body can be written as it is."""
-
-    def marked(scan):
-        scan.is_linear = True
-        rewrite_linear_recurrence(scan)
-
     work_takes_no_time(monkeypatch)
-    set_move(monkeypatch, "linear recurrences", marked)
+    set_move(monkeypatch, "linear recurrences", rewrite_linear_recurrence, needs=(known_steps,))
 
 
 def loops(program):

@@ -14,8 +14,7 @@ import functad
 import functad.numpy as jnp
 from functad import interpreter, lax
 from functad.ir import Program, check_program
-from functad.optimize.loops.joining import merge_whiles
-from functad.optimize.pipeline import simplify
+from functad.optimize.pipeline import merge_whiles, simplify
 
 X = np.array([0.3, 1.2, -0.7])
 

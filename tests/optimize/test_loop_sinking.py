@@ -11,8 +11,9 @@ from optimized_tools import optimized_program
 import functad
 import functad.numpy as jnp
 from functad import lax
+from functad.all_primitives import registry
 from functad.execution import optimized
-from functad.ir import Absent, Aval, Eqn, Var, registry
+from functad.ir import Absent, Aval, Eqn, Var
 from functad.lowering_rules import Contraction, Indexed, Reduction, Scalar
 from functad.optimize.pipeline import simplify
 

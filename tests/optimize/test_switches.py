@@ -64,6 +64,11 @@ def _small_program(x: Any) -> Any:
 
 
 PARTS = np.linspace(-1, 1, 40 * 8 * 64, dtype=np.float32).reshape(40, 8, 64)
+_LAYERS = Example(
+    functad.grad(lambda w, xs: lax.map(lambda x: jnp.tanh(x @ w), xs).sum()),
+    (WEIGHTS, np.broadcast_to(ROWS[:1], (12, 8192, 64))),
+    backend="cuda",
+)
 EXAMPLES: dict[str, Example] = {
     "rule: one of each row": Example(
         functad.grad(lambda m, i: jnp.take_along_axis(jnp.tanh(m), i[:, None], 1).sum()), (M, np.array([0, 3, 1]))
@@ -113,7 +118,8 @@ EXAMPLES: dict[str, Example] = {
     "rule: spectrum of real numbers": Example(jnp.fft.fft, (POINTS[:, 0],)),
     "rule: few sums of pairs": Example(lambda p: jnp.tanh(p[:, None] - p[None]).sum(1), (POINTS,)),
     "pass: share_common_subexpressions": Example(lambda x: jnp.sin(x) + jnp.sin(x), (X,)),
-    "pass: merge_whiles": Example(functad.value_and_grad(_newton), (np.float32(2),)),
+    "loop: while loops of the same steps": Example(functad.value_and_grad(_newton), (np.float32(2),)),
+    "loop: scans over stacks of a while loop": Example(lambda x: functad.jvp(_newton, (x,), (x,)), (np.float32(2),)),
     "loop: stacks computed slice by slice": Example(functad.grad(lambda x: _newton(x * x)), (np.float32(2),)),
     "loop: loop-invariant code": Example(
         lambda x, y: lax.scan(lambda c, x: (jnp.tanh(c * x + jnp.sin(y)), None), x[0], x), (ROWS, ROWS[0])
@@ -132,18 +138,15 @@ EXAMPLES: dict[str, Example] = {
     "loop: linear recurrences": Example(functad.grad(_simulated), (np.float32(0.3),)),
     "loop: scan fusion": Example(lambda x: functad.jvp(lambda x: lax.scan(
         lambda c, x: (jnp.tanh(c + x),) * 2, x[0], x)[1], (x,), (x,))[1], (ROWS,)),
-    "rule: sinking": Example(
+    "loop: sinking": Example(
         lambda x: lax.scan(lambda c, x: (jnp.tanh(c * x), None), x[0], x * 2), (np.tile(ROWS, (4, 4)),)
     ),
-    "rule: products of one sum": Example(
+    "loop: products of one sum": Example(
         _gated, (np.tile(WEIGHTS[:8], (1, 2))[:, :96], np.tile(WEIGHTS[:24], (1, 2))[:, :96], PARTS[..., :8])
     ),
     "loop: unrolling": Example(lambda x: lax.scan(lambda c, _: (jnp.sin(c), None), x, None, 4)[0], (X,)),
-    "loop: strips, on GPUs": Example(
-        functad.grad(lambda w, xs: lax.map(lambda x: jnp.tanh(x @ w), xs).sum()),
-        (WEIGHTS, np.broadcast_to(ROWS[:1], (12, 8192, 64))),
-        backend="cuda",
-    ),
+    "loop: strips": _LAYERS,
+    "loop: sums behind strips": _LAYERS,
     "fusion: readers first": Example(lambda w, x: (w - 0.1 * (x.T @ x), x @ w), (WEIGHTS, ROWS), donate=0),
     "fusion: parts of joined arrays": Example(lambda x, y: jnp.concatenate([x * 2, jnp.sin(y)]), (LONG, LONG)),
     "fusion: joins within nests": Example(

@@ -20,10 +20,11 @@ import functad
 import functad.nn as nn
 import functad.numpy as jnp
 from functad import dtypes, interpreter, io, lax, optim, random
+from functad.all_primitives import registry
 from functad.array import ArrayImpl
 from functad.errors import ArgumentError, CopyError, DTypeError, FunctadError
 from functad.evaluation import aval_of
-from functad.ir import Absent, registry
+from functad.ir import Absent
 from functad.primitives.kernels.conversion import converted
 
 jax = pytest.importorskip("jax", reason="jax is not installed: the oracle tests compare functad with it")

@@ -12,11 +12,12 @@ import pytest
 import functad
 import functad.numpy as jnp
 from functad import dtypes, lax, random
+from functad.all_primitives import registry
 from functad.config import config
 from functad.errors import ArgumentError, DataError, DonatedArrayError, DTypeError, FunctadError
 from functad.evaluation import aval_of, infer_avals
 from functad.experimental import checkify
-from functad.ir import Absent, registry
+from functad.ir import Absent
 from tests.tools.key_cases import CASES, REFUSED, REFUSED_OF_VALUES
 
 KEY = random.key(3)

@@ -180,9 +180,8 @@ class Recorded:
         rows: bool = False,
         row_reads: Sequence[str] = (),
         offsets: Mapping[str, int] = {},
-        slowness: float = 1.0,
     ) -> None:
-        assert name.isidentifier() and n >= 0 and flops >= 0 and bytes >= 0 and slowness > 0
+        assert name.isidentifier() and n >= 0 and flops >= 0 and bytes >= 0
         assert len({id(b) for b, _ in buffers.values()}) == len(buffers), f"{name}: one buffer under two names"
         assert all(mode in ("r", "w", "rw") for _, mode in buffers.values()), f"{name}: {buffers}"
         kernel = Kernel(name, body, dict(buffers), int(n), rows, tuple(row_reads), offsets)

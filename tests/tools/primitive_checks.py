@@ -44,6 +44,7 @@ from primitive_check_tools import (
 )
 
 from functad import dtypes
+from functad.all_primitives import registry
 from functad.dtypes import kind_of
 from functad.errors import DifferentiationError, FunctadError, NoRuleError
 from functad.evaluation import aval_of, implementation
@@ -55,7 +56,6 @@ from functad.ir import (
     Zero,
     ZeroDerivative,
     check_program,
-    registry,
 )
 from functad.primitives.common import instantiate, uniform
 from functad.tracing import eval_program, trace_to_program

@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 import functad
+from functad.all_primitives import registry
 from functad.array import ArrayImpl, DonatedArray
-from functad.ir import Aval, Eqn, Literal, Program, memoised, registry, subprograms
+from functad.ir import Aval, Eqn, Literal, Program, memoised, subprograms
 from functad.observing import Observer, watching
 
 SHORT = 100  # how many equations Programs have at most of which one of each structure is read

@@ -10,9 +10,10 @@ import pytest
 
 import functad
 import functad.numpy as jnp
+from functad.all_primitives import registry
 from functad.dtypes import kind_of
 from functad.errors import TooLargeError
-from functad.ir import Absent, Diagonal, registry
+from functad.ir import Absent, Diagonal
 from functad.primitives.elementwise import cos_p, max_p, sin_p, tanh_p
 from functad.tracing import run_bare
 from functad.transforms.pullbacks import _printed_if_plain

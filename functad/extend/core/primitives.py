@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from functad.absent import absent
-from functad.ir import Primitive, registry
+from functad.all_primitives import registry
+from functad.ir import Primitive
 
 _OTHER_NAMES = {"remat": "remat2", "checkpoint": "remat2", "core_closed_call": "closed_call"}
 

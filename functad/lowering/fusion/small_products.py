@@ -5,38 +5,25 @@ Knows steps and nests; no target.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from functad import machine_model
 from functad.dtypes import kind_of
 from functad.lowering.nests.affine import loop
 from functad.lowering.nests.nest import POST, PRE, Accumulator, Let, Load, Nest, Statement, Store, typed_literal
-from functad.lowering.steps import BranchStep, ControlStep, GemmStep, LoopStep, NestStep, Step
+from functad.lowering.steps import ControlStep, GemmStep, NestStep, PlainStep, Step, with_changed
 
 
 def without_small_products(step: ControlStep) -> ControlStep:
     """A loop or branch in which nests have taken the place of small products."""
-
-    if isinstance(step, LoopStep):
-        condition, body, after = map(_written_out, step.parts)
-        return replace(step, condition=condition, body=body, after=after)
-    if isinstance(step, BranchStep):
-        return replace(step, branches=[_written_out(part) for part in step.branches])
-    return replace(step, steps=_written_out(step.steps))
+    return with_changed(step, _written_out)
 
 
-def _written_out(steps: list[Step]) -> list[Step]:
-    return [_one_written_out(step) for step in steps]
-
-
-def _one_written_out(step: Step) -> Step:
-    if isinstance(step, ControlStep):
-        return without_small_products(step)
-    if isinstance(step, GemmStep) and step.m * step.n * step.k * step.batch <= machine_model.LARGEST_SMALL_PRODUCT:
-        return NestStep(step.name, product_nest(step), step.eqns)
-    return step
+def _written_out(step: PlainStep) -> Step:
+    if not isinstance(step, GemmStep) or step.panel:
+        return step
+    is_small = step.m * step.n * step.k * step.batch <= machine_model.LARGEST_SMALL_PRODUCT
+    return NestStep(step.name, product_nest(step), step.eqns) if is_small else step
 
 
 def product_nest(step: GemmStep) -> Nest:

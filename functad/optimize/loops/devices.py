@@ -55,9 +55,10 @@ def optimizing_for(in_map: bool | None) -> Iterator[None]:
         _in_map.reset(token)
 
 
-def within(eqn: Eqn, is_strip: bool) -> AbstractContextManager[None]:
-    """Optimise the body of a scan; is_strip: whether all that it carries is taken out of it."""
-    return nullcontext() if _in_map.get() is None else optimizing_for(is_strip or eqn.params["num_carry"] == 0)
+def within(eqn: Eqn) -> AbstractContextManager[None]:
+    """Optimise what runs in a loop or branch."""
+    is_scan = "num_carry" in eqn.params
+    return optimizing_for(eqn.params["num_carry"] == 0) if is_scan and _in_map.get() is not None else nullcontext()
 
 
 def is_in_map() -> bool | None:

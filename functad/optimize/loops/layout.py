@@ -1,40 +1,31 @@
-"""What a scan reads, computed or laid out once before it: invariants, weights, starts of carries, stacks given on.
+"""What a loop reads, computed or laid out once before it: invariants, weights, starts of carries, stacks given on.
 
-Knows `scan` equations by their parts.
+Knows loops by their parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import partial
 
 from functad import machine_model
 from functad.editing.partial_evaluation import split_invariant
 from functad.editing.substitution import Substitution
-from functad.ir import Atom, Literal, Program, Var
-from functad.optimize.loops.parts import Scan
+from functad.ir import Atom, Literal, Var
+from functad.optimize.loops.parts import LoopBody, Scan
 from functad.primitives.common import add_any_p, add_cotangents, broadcast_in_dim, reshape, transpose
 from functad.primitives.contraction import dot_general_p
 from functad.primitives.structure import pad_p
 from functad.tracing import eval_program
 
 
-def hoist_invariants(scan: Scan) -> None:
+def hoist_invariants(loop: LoopBody) -> None:
     """Compute before the loop what depends on its constants alone."""
-    invariants, body = computed_before(scan.body(), [a for a, _ in scan.consts], scan.before)
-    scan.consts = [*zip(invariants, body.invars), *scan.consts]
-    scan.eqns = list(body.eqns)
-
-
-def computed_before(
-    body: Program, consts: Sequence[Atom], compute: Callable[..., list[Atom]]
-) -> tuple[list[Atom], Program]:
-    """What of a body depends on its constants alone, and the body with that as its first inputs.
-
-    consts: operands of the loop, for the first inputs. compute: puts a function of operands in front of the loop.
-    """
-    before, rest = split_invariant(body, [i < len(consts) for i in range(len(body.invars))])
-    return (compute(lambda *args: eval_program(before, args), consts), rest) if before.eqns else ([], body)
+    whole, consts = loop.body(), [a for a, _ in loop.consts]
+    before, body = split_invariant(whole, [i < len(consts) for i in range(len(whole.invars))])
+    if before.eqns:
+        invariants = loop.before(lambda *args: eval_program(before, args), consts)
+        loop.consts = [*zip(invariants, body.invars), *loop.consts]
+        loop.eqns = list(body.eqns)
 
 
 def transpose_weights(scan: Scan) -> None:

@@ -27,9 +27,9 @@ from typing import Any
 import numpy as np
 
 from functad import machine_model
-from functad.control import scan_p
 from functad.control.conditional import either
 from functad.control.scan import scan as scan_loop
+from functad.control.scan import scan_p
 from functad.ir import Atom, Aval, Eqn, Literal, Program, Var
 from functad.lowering_rules import Indexed, Scalar
 from functad.optimize.loops.parts import AllSteps, Scan
@@ -55,7 +55,7 @@ class _NotLinearError(Exception):
 
 def rewrite_linear_recurrence(scan: Scan) -> None:
     """Let the results of a scan of tangents or cotangents that are a few numbers be those of a shorter chain."""
-    if not scan.is_linear or not _is_of_numbers(scan):
+    if not _is_of_numbers(scan):
         return
     try:
         forms, computed, program = _coefficients(scan)

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from functad.editing.common_subexpressions import atom_key, share_common_subexpressions
+from functad.control.scan import scan_p
+from functad.control.while_loop import while_p
+from functad.editing.common_subexpressions import atom_key
 from functad.editing.rewriting import View
 from functad.editing.substitution import Substitution, copied
 from functad.ir import Atom, Aval, Eqn, Program, Var
@@ -16,6 +18,7 @@ from functad.records import NamedTuple
 from functad.tracing import eval_program
 from functad.transforms.programs import batch_program
 
+LOOPS = (scan_p, while_p)
 Simplify = Callable[[Program], Program]
 Computed = Callable[..., Sequence[Any]]
 
@@ -32,27 +35,29 @@ class Carry:
 
 @dataclass
 class LoopBody:
-    """What the body of a loop reads and gives. Passes change the lists.
+    """What the body of a loop reads and gives. Moves change the lists.
 
-    consts: pairs (operand, variable of the body). xs: so, of what is read slice by slice. ys: pairs (what the body
-    gives, result).
+    view: the Program around it, rewritten as far as the loop. name: the body's.
+    consts: pairs (operand, variable of the body). xs: so, of what is read slice by slice.
+    ys: pairs (what the body gives, result).
+    after: what is computed behind the loop, the last first: a function, its operands, and what its results stand for.
+    instead: a function of the operands that is computed in the place of the loop.
     """
 
     origin: Eqn
+    view: View
+    name: str
     consts: list[tuple[Atom, Var]]
     carries: list[Carry]
     xs: list[tuple[Atom, Var]]
     ys: list[tuple[Atom, Var]]
     eqns: list[Eqn]
-
-    @property
-    def same_operands(self) -> list[Atom]:
-        """The operands, but those that are read slice by slice."""
-        return [*(a for a, _ in self.consts), *(c.init for c in self.carries)]
+    after: list[tuple[Computed, Sequence[Atom], Sequence[Var]]] = field(default_factory=list)
+    instead: Computed | None = None
 
     @property
     def operands(self) -> list[Atom]:
-        return [*self.same_operands, *(a for a, _ in self.xs)]
+        return [*(a for a, _ in self.consts), *(c.init for c in self.carries), *(a for a, _ in self.xs)]
 
     @property
     def given(self) -> list[Atom]:
@@ -61,6 +66,19 @@ class LoopBody:
     @property
     def results(self) -> list[Var]:
         return [*(c.result for c in self.carries), *(v for _, v in self.ys)]
+
+    @property
+    def state(self) -> tuple[Any, ...]:
+        """What differs once a move has changed the loop."""
+        return *self.operands, *self.results, *self.given, *self.eqns, len(self.after), self.instead
+
+    def body(self) -> Program:
+        reads = [*(v for _, v in self.consts), *(c.read for c in self.carries), *(v for _, v in self.xs)]
+        return Program(reads, (), (), self.eqns, self.given, self.name)
+
+    def before(self, fun: Computed, operands: Sequence[Atom]) -> list[Atom]:
+        """What a function gives that is computed in front of the loop."""
+        return self.view.compute(fun, operands, self.origin)
 
     def substitute(self, names: Substitution) -> None:
         """Let the body read other atoms in the place of variables."""
@@ -82,33 +100,25 @@ class LoopBody:
         return Counter([*(a for e in self.eqns for a in e.invars), *self.given])
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Scan(LoopBody):
-    """A `scan` equation taken apart.
+    """A `scan` equation taken apart; `origin` has the body as it was before that was simplified.
 
-    view: the Program around it, rewritten as far as the loop. is_linear: whether it computes tangents or cotangents.
-    after: what is computed behind the loop, the last first: a function, its operands, and what its results stand for.
+    is_linear: whether it computes tangents or cotangents.
     simplify: the optimiser, for bodies.
+    alone: what is done to the loops of a Program, of which scans have strips of so many steps.
+    strip: how many steps are one loop without carries, for a GPU; 0 where none are, None where that is open.
     """
 
-    view: View
     is_linear: bool
-    after: list[tuple[Computed, Sequence[Atom], Sequence[Var]]] = field(default_factory=list)
     simplify: Simplify = lambda program: program
+    alone: Callable[[Program, int], Program] = lambda program, strip: program
+    strip: int | None = None
 
     @property
     def length(self) -> int:
         length: int = self.origin.params["length"]
         return length
-
-    @property
-    def name(self) -> str:
-        name: str = self.origin.params["jaxpr"].name
-        return name
-
-    def body(self) -> Program:
-        reads = [*(v for _, v in self.consts), *(c.read for c in self.carries), *(v for _, v in self.xs)]
-        return Program(reads, (), (), self.eqns, self.given, self.name)
 
     def replace_body(self, body: Program) -> None:
         """Let the loop run another Program with the same inputs and outputs."""
@@ -124,10 +134,6 @@ class Scan(LoopBody):
         numbers = {"num_consts": len(self.consts), "num_carry": len(self.carries), "linear": self.is_linear}
         params = {**self.origin.params, "jaxpr": self.body(), **numbers}
         return self.origin.replace(invars=self.operands, outvars=self.results, params=params)
-
-    def before(self, fun: Computed, operands: Sequence[Atom]) -> list[Atom]:
-        """What a function gives that is computed in front of the loop."""
-        return self.view.compute(fun, operands, self.origin)
 
     def stack_of(self, atom: Atom) -> Atom | None:
         """The values in all steps of what the loop reads slice by slice, or stacks."""
@@ -163,7 +169,7 @@ class AllSteps(NamedTuple):
     stacked: list[bool]
 
 
-@dataclass
+@dataclass(kw_only=True)
 class WhileLoop(LoopBody):
     """A `while` equation taken apart.
 
@@ -175,47 +181,51 @@ class WhileLoop(LoopBody):
     goes_on: Atom
 
     @property
-    def same_operands(self) -> list[Atom]:
-        return [*(a for a, _ in self.cond_consts), *super().same_operands]
+    def operands(self) -> list[Atom]:
+        return [*(a for a, _ in self.cond_consts), *super().operands]
 
     def eqn(self) -> Eqn:
-        """The equation; what its body computes twice is computed once."""
         cond, body = self.origin.params["cond_jaxpr"], self.origin.params["body_jaxpr"]
         carried = [c.read for c in self.carries]
         first, inside = [v for _, v in self.cond_consts], [v for _, v in self.consts]
-        joined = body.replace(invars=[*inside, *carried], eqns=self.eqns, outvars=self.given)
         params = {
             "cond_jaxpr": cond.replace(invars=[*first, *carried], eqns=self.cond_eqns, outvars=[self.goes_on]),
             "cond_nconsts": len(first),
-            "body_jaxpr": share_common_subexpressions(joined),
+            "body_jaxpr": body.replace(invars=[*inside, *carried], eqns=self.eqns, outvars=self.given),
             "body_nconsts": len(inside),
         }
         return self.origin.replace(invars=self.operands, outvars=self.results, params=params)
 
 
+def take_apart(eqn: Eqn, view: View | None = None, copy: bool = False) -> Scan | WhileLoop:
+    """The parts of a loop, in lists of their own; with variables of their own, too, where asked for."""
+    return take_scan_apart(eqn, view, copy) if eqn.primitive is scan_p else take_while_apart(eqn, view, copy)
+
+
 def take_scan_apart(eqn: Eqn, view: View | None = None, copy: bool = False) -> Scan:
-    """The parts of a `scan` equation, in lists of their own; with variables of their own, too, where asked for."""
     body: Program = copied(eqn.params["jaxpr"]) if copy else eqn.params["jaxpr"]
-    parts = _common_parts(eqn, body, eqn.invars, eqn.params["num_consts"], eqn.params["num_carry"])
-    return Scan(**parts, view=view or View(body), is_linear=eqn.params["linear"])
+    parts = _common_parts(eqn, body, eqn.invars, eqn.params["num_consts"], eqn.params["num_carry"], view)
+    return Scan(**parts, is_linear=eqn.params["linear"])
 
 
-def take_while_apart(eqn: Eqn) -> WhileLoop:
-    """The parts of a `while` equation, in lists of their own, with variables of their own."""
-    cond, body = copied(eqn.params["cond_jaxpr"]), copied(eqn.params["body_jaxpr"])
+def take_while_apart(eqn: Eqn, view: View | None = None, copy: bool = False) -> WhileLoop:
+    cond, body = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
+    cond, body = (copied(cond), copied(body)) if copy else (cond, body)
     n, m = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
     names = Substitution(zip(cond.invars[n:], body.invars[m:]))
-    parts = _common_parts(eqn, body, eqn.invars[n:], m, len(body.invars) - m)
+    parts = _common_parts(eqn, body, eqn.invars[n:], m, len(body.invars) - m, view)
     goes_on, cond_consts = names.read(cond.outvars[0]), list(zip(eqn.invars[:n], cond.invars))
     return WhileLoop(**parts, cond_consts=cond_consts, cond_eqns=names.within(cond.eqns), goes_on=goes_on)
 
 
-def _common_parts(eqn: Eqn, body: Program, operands: Sequence[Atom], n: int, m: int) -> dict[str, Any]:
+def _common_parts(
+    eqn: Eqn, body: Program, operands: Sequence[Atom], n: int, m: int, view: View | None
+) -> dict[str, Any]:
     """What all loops have, for n constants and m carries."""
     pairs, ends = list(zip(operands, body.invars)), list(zip(body.outvars, eqn.outvars))
     carries = [Carry(*pair, *end) for pair, end in zip(pairs[n : n + m], ends)]
     lists = {"consts": pairs[:n], "carries": carries, "xs": pairs[n + m :], "ys": ends[m:]}
-    return {"origin": eqn, **lists, "eqns": list(body.eqns)}
+    return {"origin": eqn, "view": view or View(body), "name": body.name, **lists, "eqns": list(body.eqns)}
 
 
 def first_of_equal(pairs: Iterable[tuple[Atom, Var]]) -> Substitution:

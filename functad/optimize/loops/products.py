@@ -16,17 +16,18 @@ import numpy as np
 from functad import machine_model
 from functad.dtypes import is_narrow_float, kind_of
 from functad.editing.dead_code import eliminate_dead_code
-from functad.editing.rewriting import View, spliced
+from functad.editing.partial_evaluation import may_move
+from functad.editing.rewriting import spliced
 from functad.editing.substitution import Substitution
-from functad.ir import UNKNOWN, Absent, Atom, Aval, Eqn, Literal, Program, Var, definitions
+from functad.ir import Absent, Atom, Aval, Eqn, Literal, Program, Var, definitions
 from functad.optimize.loops.devices import stays_in_loop
-from functad.optimize.loops.parts import Carry, Scan, take_scan_apart
+from functad.optimize.loops.parts import Carry, Scan
 from functad.optimize.products import operations
 from functad.primitives.arithmetic import add, add_p
 from functad.primitives.common import add_any_p, reduce_sum, reduce_sum_p
 from functad.primitives.contraction import dot_general_p
+from functad.primitives.cost import functions_in
 from functad.primitives.joining import concatenate
-from functad.primitives.precision import reduce_precision_p
 from functad.records import NamedTuple
 from functad.tracing import bind
 
@@ -42,9 +43,10 @@ def hoist_products(scan: Scan) -> None:
     parts = parts_of_one(scan)
     known = slices | {v for _, v in scan.consts}
     chosen: list[Eqn] = []
+    computed: list[Eqn] = []
     for eqn in scan.eqns:
         variables = [a for a in eqn.invars if isinstance(a, Var)]
-        if eqn.primitive.multiple_results or not known.issuperset(variables):
+        if eqn.primitive.multiple_results or not known.issuperset(variables) or not may_move(eqn):
             continue
         (out,) = eqn.outvars
         if not slices.isdisjoint(variables):
@@ -55,9 +57,9 @@ def hoist_products(scan: Scan) -> None:
             if eqn.primitive is dot_general_p and _is_small(eqn) and not stays_in_loop(eqn):
                 chosen += [] if is_thin(stack, scan.length * operations(eqn), out in parts) else [eqn]
         known.add(out)
+        computed.append(eqn)
     wanted = [e.outvars[0] for e in chosen]
     inputs = [v for _, v in (*scan.consts, *scan.xs)]
-    computed = [e for e in scan.eqns if known.issuperset(e.outvars)]
     products = eliminate_dead_code(Program(inputs, (), (), computed, wanted, f"products_{scan.name}"))
     found = scan.for_all_steps(products, inputs) if chosen else None
     if found is not None and all(found.stacked):
@@ -83,8 +85,8 @@ def _bytes(scan: Scan, aval: Aval) -> float:
     return scan.length * aval.size * aval.dtype.itemsize
 
 
-def joined(eqn: Eqn, view: View) -> Eqn | None:
-    """A scan in which products with weights whose results are added are one: `x @ u + h @ w` is `[x, h] @ [u; w]`.
+def join_products(scan: Scan) -> None:
+    """Let products with weights whose results are added be one: `x @ u + h @ w` is `[x, h] @ [u; w]`.
 
     Weights are joined before the loop, and rows in each step, if that moves fewer elements than to write the result of
     one product for the next, and to read it there.
@@ -102,9 +104,6 @@ def joined(eqn: Eqn, view: View) -> Eqn | None:
     >>> [a.aval.shape for a in scan.invars[:1]]
     [(24, 64)]
     """
-    if eqn.params["length"] == UNKNOWN:
-        return None
-    scan = take_scan_apart(eqn, view)
     weights: dict[Atom, Atom] = {v: a for a, v in scan.consts}
     joints = _joints(scan)
     for total, products, others in joints:
@@ -113,12 +112,10 @@ def joined(eqn: Eqn, view: View) -> Eqn | None:
         operands = [scan.consts[-1][1], *(e.invars[0] for e in products), *others]
         place = next(i for i, e in enumerate(scan.eqns) if total in e.outvars)
         scan.eqns[place : place + 1] = spliced(partial(_sum_of_joined, products), operands, scan.eqns[place])
-    if not joints:
-        return None
-    scan.replace_body(eliminate_dead_code(scan.body()))
-    uses = scan.uses()
-    scan.consts = [(a, v) for a, v in scan.consts if v not in weights or uses[v]]
-    return scan.eqn()
+    if joints:
+        scan.replace_body(eliminate_dead_code(scan.body()))
+        uses = scan.uses()
+        scan.consts = [(a, v) for a, v in scan.consts if v not in weights or uses[v]]
 
 
 def parts_of_one(scan: Scan) -> set[Atom]:
@@ -250,17 +247,17 @@ def linear_chain(
         chain.insert(0, eqn)
         if is_source(eqn):
             return chain
-        if not is_move(eqn):
+        if not _is_move(eqn):
             break
         term = eqn.invars[0]
     return []
 
 
-def is_move(eqn: Eqn) -> bool:
+def _is_move(eqn: Eqn) -> bool:
     """Whether an equation is linear in its one operand, and loses no digits: those of a sum over all steps count."""
     dtype, primitive = eqn.outvars[0].aval.dtype, eqn.primitive
-    if isinstance(primitive.transpose, Absent) or primitive.multiple_results or primitive is reduce_precision_p:
-        return False  # what runs Programs has a rule, too, whether these are linear or not
+    if isinstance(primitive.transpose, Absent) or primitive.multiple_results or functions_in(eqn):
+        return False  # what runs Programs has a rule, too, whether these are linear or not; a function rounds
     return len(eqn.invars) == 1 and kind_of(dtype) == "f" and np.can_cast(dtype, eqn.invars[0].aval.dtype)
 
 

@@ -11,19 +11,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from functad import machine_model
-from functad.editing.rewriting import View
+from functad.editing.partial_evaluation import may_move
 from functad.editing.substitution import Substitution
-from functad.ir import UNKNOWN, Atom, Aval, Eqn, Literal, Var
+from functad.ir import Atom, Aval, Eqn, Literal, Var
 from functad.lowering_rules import Contraction, Indexed, Reduction, Scalar
-from functad.optimize.loops.parts import Scan, take_scan_apart
+from functad.optimize.loops.parts import Scan
 from functad.optimize.loops.products import is_thin, parts_of_one
 from functad.optimize.products import operations
 from functad.primitives.contraction import dot_general_p
 from functad.primitives.cost import operations_of
 
 
-def sunk(eqn: Eqn, view: View) -> Eqn | None:
-    """A scan with cheap element-wise equations in its body, whose results nobody else reads.
+def sink(scan: Scan) -> None:
+    """Compute in the body what is cheap to compute slice by slice, and whose results nobody else reads.
 
     >>> import functad, functad.numpy as jnp
     >>> from functad import lax
@@ -35,11 +35,9 @@ def sunk(eqn: Eqn, view: View) -> Eqn | None:
     >>> [e.primitive.name for e in scan.params["jaxpr"].eqns]
     ['mul', 'sin', 'add']
     """
-    if eqn.params["length"] == UNKNOWN:
-        return None
-    scan = take_scan_apart(eqn, view)
-    sunk = [_is_worth_it(scan, v) and _compute(scan, a, v, cheap=True) for a, v in list(scan.xs)]
-    return scan.eqn() if any(sunk) else None
+    for operand, var in list(scan.xs):
+        if _is_worth_it(scan, var):
+            _compute(scan, operand, var, cheap=True)
 
 
 def compute_inside(scan: Scan) -> None:
@@ -98,7 +96,7 @@ class _Slicing:
     def compute(self, stack: Atom, var: Var) -> bool:
         """Add the equations for a slice, unless they mix slices; cheap ones are for nobody else."""
         eqn = self.view.definition(stack)
-        if eqn is None or (self.cheap and not self._is_cheap(eqn)):
+        if eqn is None or not may_move(eqn) or (self.cheap and not self._is_cheap(eqn)):
             return False
         rule, is_product = eqn.primitive.lower, eqn.primitive is dot_general_p
         sliced = rule.of_slices(eqn) if isinstance(rule, Scalar | Indexed | Reduction | Contraction) else None

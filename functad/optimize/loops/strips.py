@@ -6,16 +6,16 @@ without carries may be one kernel of rows (`devices.py`), and sums over rows are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from functad import machine_model
-from functad.control import scan_p
+from functad.control.scan import scan_p
 from functad.editing.rewriting import spliced
-from functad.ir import UNKNOWN, Atom, Aval, Eqn, Program, Var, definitions
-from functad.optimize.loops.devices import is_in_map, optimizing_for
-from functad.optimize.loops.parts import Scan, Simplify, take_scan_apart
+from functad.ir import Atom, Aval, Eqn, Program, Var, definitions
+from functad.optimize.loops.devices import optimizing_for, takes_fewer_launches
+from functad.optimize.loops.parts import Scan, take_scan_apart
 from functad.optimize.loops.products import (
     addends,
     extra_bytes,
@@ -27,27 +27,42 @@ from functad.optimize.loops.products import (
 from functad.optimize.loops.unrolling import has_large_product
 from functad.primitives.common import reshape
 from functad.primitives.contraction import dot_general_p
-from functad.tracing import bind
+from functad.tracing import bind, eval_program, trace_to_program
 
 
-def steps_of_strip(eqn: Eqn, simplify: Simplify) -> int:
+def cut_into_strips(scan: Scan) -> None:
+    """Let a scan go over strips of its steps, or be one, where that takes fewer launches."""
+    if scan.strip is None:
+        strip = _steps_of_strip(scan)
+        tried = (partial(scan.alone, _of_steps(scan, scan.length), n) for n in (strip, 0))
+        scan.strip = strip if strip and takes_fewer_launches(*tried) else 0
+    if scan.strip == scan.length:
+        scan.replace_body(_simplified_as_map(scan))
+    elif scan.strip:
+        body = scan.alone(_of_steps(scan, scan.strip), scan.strip)
+        made = trace_to_program(partial(_over_strips, scan, scan.strip, body), [a.aval for a in scan.operands])
+        moved = scan.alone(made, 0)
+        scan.instead = lambda *operands: eval_program(moved, operands)
+
+
+def _steps_of_strip(scan: Scan) -> int:
     """How many steps of a scan had better be one loop without carries, as its products are computed behind it; or 0.
 
     As many as a number that divides those of the scan, and as what they stack leaves memory for.
     """
-    length = eqn.params["length"]
-    if is_in_map() is not False or length == UNKNOWN or length < 2 or not _addends(take_scan_apart(eqn)):
+    length = scan.length
+    if length < 2 or not _addends(take_scan_apart(scan.origin)):
         return 0
-    body = _simplified_as_map(eqn, simplify)
+    body = _simplified_as_map(scan)
     if not has_large_product(body):
         return 0
-    scan = take_scan_apart(eqn.replace(params={**eqn.params, "jaxpr": body}))
-    _move_products_behind_loops(scan)
-    sums, all_addends = sums_over_steps(scan, is_sum), _addends(scan)
+    tried = take_scan_apart(scan.origin.replace(params={**scan.origin.params, "jaxpr": body}))
+    _move_products_behind_loops(tried)
+    sums, all_addends = sums_over_steps(tried, is_sum), _addends(tried)
     if not all_addends or len(sums) < len(all_addends):
         return 0
     operands = {a for s in sums for a in s.source.invars}  # each is stacked once
-    each = extra_bytes(scan, operands) / length
+    each = extra_bytes(tried, operands) / length
     fitting = [n for n in range(2, length + 1) if length % n == 0 and n * each <= machine_model.CUDA_STRIP_BYTES]
     return max(fitting, default=0)
 
@@ -59,44 +74,39 @@ def _addends(scan: Scan) -> list[Atom]:
     return [a for each in found for a in each] if all(found) else []
 
 
-def _simplified_as_map(eqn: Eqn, simplify: Simplify) -> Program:
+def _simplified_as_map(scan: Scan) -> Program:
     """The body of a scan, as that of a loop without carries."""
     with optimizing_for(True):
-        return simplify(eqn.params["jaxpr"])
+        return scan.simplify(scan.origin.params["jaxpr"])
 
 
-def sink_all_sums(scan: Scan) -> None:
-    """Compute all that a scan adds up behind it, of what its steps stack."""
-    _move_products_behind_loops(scan)
-    for one in sums_over_steps(scan, is_sum):
-        finish_sum(scan, one)
+def sums_behind_strip(scan: Scan) -> None:
+    """Compute all that a strip adds up behind it, of what its steps stack."""
+    if scan.strip:
+        _move_products_behind_loops(scan)
+        for one in sums_over_steps(scan, is_sum):
+            finish_sum(scan, one)
 
 
-def of_steps(eqn: Eqn, steps: int) -> Program:
+def _of_steps(scan: Scan, steps: int) -> Program:
     """A Program of a scan, of so many steps."""
-    count = eqn.params["num_carry"]
-    same = eqn.params["num_consts"] + count
+    eqn, count = scan.origin, len(scan.carries)
+    same = len(scan.consts) + count
 
     def typed(aval: Aval, is_stack: bool) -> Var:
         return Var(Aval((steps, *aval.shape[1:]), aval.dtype) if is_stack else aval)
 
     given = [typed(a.aval, k >= same) for k, a in enumerate(eqn.invars)]
     results = [typed(v.aval, k >= count) for k, v in enumerate(eqn.outvars)]
-    scan = eqn.replace(invars=given, outvars=results, params={**eqn.params, "length": steps})
-    return Program(given, (), (), [scan], results, f"steps_{eqn.params['jaxpr'].name}")
+    made = eqn.replace(invars=given, outvars=results, params={**eqn.params, "length": steps})
+    return Program(given, (), (), [made], results, f"steps_{scan.name}")
 
 
-def in_strips(eqn: Eqn, strip: int, optimized: Callable[[Eqn], Program]) -> list[Eqn]:
-    """The equations of a scan over strips of a scan's steps; optimized: what becomes of the scan of a strip."""
-    body = optimized(of_steps(eqn, strip).eqns[0])
-    return spliced(partial(_over_strips, eqn, strip, body), eqn.invars, eqn)
-
-
-def _over_strips(eqn: Eqn, strip: int, body: Program, *operands: Any) -> list[Any]:
-    length, count = eqn.params["length"], eqn.params["num_carry"]
-    same = eqn.params["num_consts"] + count
+def _over_strips(scan: Scan, strip: int, body: Program, *operands: Any) -> list[Any]:
+    """A scan over strips of so many steps; body: what becomes of the scan of one."""
+    length, count, same = scan.length, len(scan.carries), len(scan.consts) + len(scan.carries)
     stacks = [reshape(x, (length // strip, strip, *x.shape[1:])) for x in operands[same:]]
-    params = {**eqn.params, "length": length // strip, "jaxpr": body}
+    params = {**scan.origin.params, "length": length // strip, "jaxpr": body}
     found = bind(scan_p, *operands[:same], *stacks, **params)
     return [*found[:count], *(reshape(y, (length, *y.shape[2:])) for y in found[count:])]
 

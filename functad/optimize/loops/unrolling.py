@@ -1,16 +1,18 @@
 """Scans of a few steps, written out one step after another.
 
-Knows `scan` equations; nothing of what else is done to loops.
+Knows `scan` equations, by their parts, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from functad import machine_model
-from functad.ir import UNKNOWN, Eqn, Program, subprograms
+from functad.ir import Eqn, Program, subprograms
 from functad.optimize.loops.devices import is_large, is_map_of_device
+from functad.optimize.loops.parts import Scan
 from functad.primitives.common import reshape, zeros_of
 from functad.primitives.contraction import dot_general_p
 from functad.primitives.joining import stack
@@ -18,10 +20,15 @@ from functad.primitives.reduction import slice_along
 from functad.tracing import eval_program
 
 
-def is_short(eqn: Eqn) -> bool:
+def unroll(scan: Scan) -> None:
+    """Write the steps out, but those of a strip: its few products are as fast one by one, where the arrays lie."""
+    eqn = scan.eqn()
+    if not scan.strip and _is_short(eqn):
+        scan.instead = partial(_unrolled, eqn)
+
+
+def _is_short(eqn: Eqn) -> bool:
     length: int = eqn.params["length"]
-    if length == UNKNOWN:
-        return False
     if length <= 1 or eqn.params["unroll"] >= length:
         return True
     if is_map_of_device(eqn) and has_large_product(eqn.params["jaxpr"]):
@@ -43,7 +50,7 @@ def _size(program: Program) -> int:
     return len(program.eqns) + sum(_size(p) for e in program.eqns for p in subprograms(e.params))
 
 
-def unrolled_scan(eqn: Eqn, *args: Any) -> list[Any]:
+def _unrolled(eqn: Eqn, *args: Any) -> list[Any]:
     """The steps of a scan one after another, as a function of its operands."""
     body: Program = eqn.params["jaxpr"]
     length, n, m = eqn.params["length"], eqn.params["num_consts"], eqn.params["num_carry"]

@@ -9,5 +9,5 @@ from typing import TYPE_CHECKING
 from functad.system.later import later
 
 if not TYPE_CHECKING:
-    _CALLED = "bessel factorisations incomplete sorting special spectra strict_math systems threefry".split()
+    _CALLED = "bessel factorisations incomplete log_sums sorting special spectra strict_math systems threefry".split()
     __getattr__ = later(__name__, _CALLED)

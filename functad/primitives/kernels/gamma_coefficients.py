@@ -146,24 +146,3 @@ STIRLING = (-3617 / 122400, 1 / 156, -691 / 360360, 1 / 1188, -1 / 1680, 1 / 126
 
 # artanh(r) = r + r³ · polynomial of r².
 ATANH = tuple(1 / (2 * k + 1) for k in range(20, 0, -1))
-
-# Bessel functions.
-_SERIES_TERMS = 45
-_ASYMPTOTIC_TERMS = 28
-
-
-def _power_series(order: int) -> list[float]:
-    """Coefficients of `I(x) / (x/2)^order` in powers of `x^2 / 4`, the highest first."""
-    return [1 / (math.factorial(k) * math.factorial(k + order)) for k in reversed(range(_SERIES_TERMS))]
-
-
-def _asymptotic_series(order: int) -> list[float]:
-    """Coefficients of `I(x) exp(-x) sqrt(2 pi x)` in powers of `1/x`, the highest first."""
-    coefficients = [1.0]
-    for k in range(1, _ASYMPTOTIC_TERMS):
-        coefficients.append(-coefficients[-1] * (4 * order**2 - (2 * k - 1) ** 2) / (8 * k))
-    return coefficients[::-1]
-
-
-BESSEL_POWER_SERIES = [_power_series(0), _power_series(1)]
-BESSEL_ASYMPTOTIC_SERIES = [_asymptotic_series(0), _asymptotic_series(1)]

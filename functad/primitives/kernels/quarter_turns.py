@@ -21,6 +21,12 @@ _HALF_PI_PARTS = {
 ROUNDER = {np.float32: 12582912.0, np.float64: 6755399441055744.0}
 
 
+def half_pi_parts(k: Any, dtype: Any) -> tuple[Any, Any]:
+    """π/2 as a number of the dtype, and what that rounds off."""
+    first, second, _ = _HALF_PI_PARTS[np.dtype(dtype).type]
+    return k.constant(first, dtype), k.constant(second, dtype)
+
+
 def reduced(k: Any, x: Any) -> tuple[Any, Any, Any]:
     """The number of quarter turns nearest to x (modulo 4), and the angle that remains, as a sum; `k` is strict.
 

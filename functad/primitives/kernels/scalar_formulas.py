@@ -47,6 +47,24 @@ def sign(k: Any, x: Any) -> Any:
     return k.where(x > 0, one, k.where(x < 0, -one, x))
 
 
+def float_remainder(k: Any, x: Any, y: Any) -> Any:
+    """What is left of x, of its sign, after taking y away as often as fits, exactly.
+
+    A quotient of no more digits than floats have is rounded to the right integer or to the next one, and then what is
+    left is negative; either way it is a float.
+    """
+    size, unit = k.absolute(x), k.absolute(y)
+    times = k.trunc(size / unit)
+    rest = -k.product_error(times, unit, size)
+    rest = k.where(times == 0, size, k.where(rest < 0, rest + unit, rest))  # also where y is infinite
+    usual = times < 2.0 ** np.finfo(x.dtype).nmant
+    return k.rarely(~usual, k.copysign(rest, x), _remainder_of_c, x, y, optimized=False)
+
+
+def _remainder_of_c(k: Any, x: Any, y: Any) -> Any:
+    return k.cast(k.libm("fmod", k.cast(x, np.float64), k.cast(y, np.float64)), x.dtype)
+
+
 def nextafter(k: Any, x: Any, y: Any) -> Any:
     """The number next to x in the direction of y; y where they are equal."""
     pattern = k.bits(x)

@@ -114,7 +114,7 @@ _COS = tuple((-1.0) ** n / math.factorial(2 * n) for n in range(9, 0, -1))
 def _tan(k: Any, x: Any) -> Any:
     """The tangent; of float64, for |x| < 2 only."""
     if x.dtype == _F32:
-        return vector_trigonometry.tan(k, x)
+        return vector_trigonometry.tan_of_any_size(k, x)
     turns = k.where(k.absolute(x) > 0.5 * _HALF_PI_HIGH, k.copysign(k.constant(1, _F64), x), k.constant(0, _F64))
     r = (x - turns * _HALF_PI_HIGH) - turns * _HALF_PI_LOW
     z = r * r

@@ -17,7 +17,8 @@ _BLOCK = 128  # rows that are added one after another
 
 def sum_over(x: np.ndarray, axes: Sequence[int], dtype: np.dtype) -> np.ndarray:
     """The sum over some axes, which are dropped, in that dtype."""
-    if kind_of(x.dtype) not in "fc" or x.size <= 8 * _BLOCK:
+    short = x.size <= 8 * _BLOCK or (len(axes) == 1 and x.shape[axes[0]] <= _BLOCK)
+    if short or kind_of(x.dtype) not in "fc":
         return np.asarray(np.add.reduce(x, axis=tuple(axes), dtype=dtype))
     adjacent: list[int] = []  # the reduced axes that NumPy sees as one, and sums in pairs
     for a in sorted((a for a in range(x.ndim) if x.shape[a] > 1), key=lambda a: abs(x.strides[a])):

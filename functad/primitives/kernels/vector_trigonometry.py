@@ -11,11 +11,10 @@ import numpy as np
 
 from functad.primitives.kernels import double_trigonometry
 from functad.primitives.kernels.plain_arithmetic import Formula
-from functad.primitives.kernels.quarter_turns import HALF_PI, ROUNDER, reduced, turned
+from functad.primitives.kernels.quarter_turns import HALF_PI, ROUNDER, half_pi_parts, reduced, turned
 from functad.primitives.kernels.vector_math import at_most, exp2_wide, expm1_of_moderate, polynomial
 
-_F32, _F64, _U32, _I32 = np.float32, np.float64, np.uint32, np.int32
-_HALF_PI_LOW = HALF_PI - float(np.float32(HALF_PI))  # what float32 rounds off
+_F32, _F64, _U32 = np.float32, np.float64, np.uint32
 _LOG2_E = 1.4426950408889634
 
 # --- sine, cosine, tangent --------------------------------------------------------------------------
@@ -36,6 +35,7 @@ _TWO_OVER_PI = (
     (2.0**95, 0.1536837791107848 * 2.0**-72, 1.1892889840965575e-17 * 2.0**-72),
     (2.0**119, 1.9578379245607584 * 2.0**-96, 7.769584704001829e-17 * 2.0**-96),
 )
+_HALF_PI_IN_TWO = (1.5707963267341256, 6.077100506506192e-11)  # the first of 33 bits, so that its products are exact
 _SINGLES = 0xFFFFFFFFE0000000  # the bits of a float64 that a float32 has, too
 
 
@@ -54,10 +54,7 @@ def cos(k: Any, x: Any) -> Any:
 def tan(k: Any, x: Any) -> Any:
     if x.dtype == _F64:
         return k.libm("tan", x) if k.prefers_libm else double_trigonometry.tan(k, x)
-    quarter, r = _reduced_wide(k, x)
-    sine, cosine = _sin_cos(k, r)
-    odd = (quarter & 1) != 0
-    return k.where(x == 0, x, k.cast(k.where(odd, -cosine, sine) / k.where(odd, sine, cosine), _F32))
+    return k.rarely(k.absolute(x) >= _LARGE, _tan(k, x, _reduced_usual), tan_of_any_size, x)
 
 
 def _sin_of_large(k: Any, x: Any) -> Any:
@@ -66,6 +63,11 @@ def _sin_of_large(k: Any, x: Any) -> Any:
 
 def _cos_of_large(k: Any, x: Any) -> Any:
     return _cos(k, x, _reduced_large)
+
+
+def tan_of_any_size(k: Any, x: Any) -> Any:
+    """The tangent of a float32, without a branch."""
+    return _tan(k, x, _reduced_wide)
 
 
 def _sin(k: Any, x: Any, reduce: Formula) -> Any:
@@ -78,6 +80,23 @@ def _cos(k: Any, x: Any, reduce: Formula) -> Any:
     quarter, r, lost = reduce(*k.strictly((x,)))
     sine, cosine = _sin_cos_of_single(k, r, lost)
     return turned(k, quarter + 1, cosine, sine)
+
+
+def _tan(k: Any, x: Any, reduce: Formula) -> Any:
+    """The quotient of sine and cosine, which are float64."""
+    quarter, r = reduce(k, x)
+    sine, cosine = _sin_cos(k, r)
+    odd = (quarter & 1) != 0
+    return k.where(x == 0, x, k.cast(k.where(odd, -cosine, sine) / k.where(odd, sine, cosine), _F32))
+
+
+def _reduced_usual(k: Any, x: Any) -> tuple[Any, Any]:
+    """`_reduced_wide` for |x| < 2^18."""
+    wide = k.cast(x, _F64)
+    turns = k.fma(wide, k.constant(1 / HALF_PI, _F64), k.constant(ROUNDER[_F64], _F64))
+    n = turns - ROUNDER[_F64]
+    first, second = k.constants(_HALF_PI_IN_TWO, _F64)
+    return k.cast(k.bits(turns), _U32), k.fma(-n, second, k.fma(-n, first, wide))
 
 
 def _reduced_large(k: Any, x: Any) -> tuple[Any, Any, Any]:
@@ -121,90 +140,107 @@ def _sin_cos_of_single(k: Any, r: Any, lost: Any) -> tuple[Any, Any]:
 # --- arc functions ----------------------------------------------------------------------------------
 
 # (asin(x) − x) / x³ for |x| ≤ 1/2, (atan(x) − x) / x³ for |x| ≤ 1, as polynomials in x²
-_ASIN = (0.04216636, 0.024179496, 0.045470376, 0.074952975, 0.16666752)
-_HALF_INVERSE_ROOT = 0x5EB759DF  # less half the pattern of x: the pattern of 1 / (2√x), to three parts in a hundred
+_ASIN = {
+    np.dtype(_F32): (0.04216636, 0.024179496, 0.045470376, 0.074952975, 0.16666752),
+    np.dtype(_F64): (
+        *(0.031912219037099204, -0.01622419036751763, 0.01952823447716616, 0.006527982518738358),
+        *(0.012169211040734368, 0.013885235375902267, 0.01735970479111943, 0.022371758047476528),
+        *(0.030381959137121883, 0.04464285682832473, 0.07500000000337016, 0.16666666666665408),
+    ),
+}
+_ATAN = {
+    np.dtype(_F32): (
+        *(-0.0017870689, 0.0108854855, -0.031124059, 0.0579042, -0.08400377),
+        *(0.109511547, -0.1426405, 0.19998531, -0.333333),
+    ),
+    np.dtype(_F64): (
+        *(-2.0258553686418124e-05, 0.00022302240791747431, -0.0011640717890763228, 0.0038559749416698296),
+        *(-0.009184559169025499, 0.016978035684154957, -0.025826796570098676, 0.034067810816924296),
+        *(-0.04092638221322187, 0.04673949607993049, -0.05239233000353443, 0.05877307770553663),
+        *(-0.06665860362971407, 0.07692212930523097, -0.09090901235393148, 0.1111111067874887),
+        *(-0.1428571427133479, 0.1999999999975502, -0.3333333333333186),
+    ),
+}
+# Less half the pattern of x: the pattern of 1 / (2√x), to three parts in a hundred.
+_HALF_INVERSE_ROOT = {np.dtype(_F32): 0x5EB759DF, np.dtype(_F64): 0x5FD6EB50C7B537A9}
 _ATAN_BY_LOGARITHM = 0.46  # x / (1 + x²), what a relative error of x counts in atan(x): nearly constant from 1/2 to 1
-_ATAN = (
-    *(-0.0017870689, 0.0108854855, -0.031124059, 0.0579042, -0.08400377),
-    *(0.109511547, -0.1426405, 0.19998531, -0.333333),
-)
 
 
 def asin(k: Any, x: Any) -> Any:
     """From 1/2 on π/2 − 2 asin(√((1 − x) / 2)), where what root and difference round off is added in the end."""
-    if x.dtype == _F64:
+    if x.dtype == _F64 and k.prefers_libm:
         return k.libm("asin", x)
     large, root, rest = _asin_parts(k, x)
-    minus_two, quarter = k.constant(-2, _F32), k.constant(HALF_PI, _F32)
+    minus_two, (quarter, low) = k.constant(-2, x.dtype), half_pi_parts(k, x.dtype)
     first = k.fma(root, minus_two, quarter)
-    lost = k.fma(root, minus_two, quarter - first) + _HALF_PI_LOW
+    lost = k.fma(root, minus_two, quarter - first) + low
     return k.copysign(k.where(large, first + k.fma(rest, minus_two, lost), root + rest), x)
 
 
 def acos(k: Any, x: Any) -> Any:
     """π/2 − asin(x); beyond ±1/2 twice an arc from 0 or π. What the differences round off is added in the end."""
-    if x.dtype == _F64:
+    if x.dtype == _F64 and k.prefers_libm:
         return k.libm("acos", x)
     large, root, rest = _asin_parts(k, x)
-    one, two, zero = k.constant(1, _F32), k.constant(2, _F32), k.constant(0, _F32)
-    end = k.where(x < 0, k.constant(2 * HALF_PI, _F32), zero)
-    begin = k.where(large, end, k.constant(HALF_PI, _F32))
+    (one, two, zero), (quarter, low) = k.constants((1, 2, 0), x.dtype), half_pi_parts(k, x.dtype)
+    end = k.where(x < 0, 2 * quarter, zero)
+    begin = k.where(large, end, quarter)
     times = k.copysign(one, x) * k.where(large, two, -one)
     first = k.fma(times, root, begin)
-    lost = k.fma(begin, k.constant(_HALF_PI_LOW / HALF_PI, _F32), k.fma(times, root, begin - first))
+    lost = k.fma(begin, low / quarter, k.fma(times, root, begin - first))
     return first + k.fma(times, rest, lost)
 
 
 def _asin_parts(k: Any, x: Any) -> tuple[Any, Any, Any]:
     """Whether |x| > 1/2; then √((1 − |x|) / 2), otherwise |x|; and what the arc sine of that is more than it."""
-    size = k.absolute(x)
-    large = size > 0.5
-    halved = k.fma(size, k.constant(-0.5, _F32), k.constant(0.5, _F32))
+    size, half, dtype = k.absolute(x), k.constant(0.5, x.dtype), x.dtype
+    large = size > half
+    halved = k.fma(size, -half, half)
     root = k.sqrt(halved)
-    near = k.from_bits(_HALF_INVERSE_ROOT - (k.bits(halved) >> 1), _F32)
-    lost = k.where(large, k.fma(-root, root, halved) * near, k.constant(0, _F32))
+    near = k.from_bits(_HALF_INVERSE_ROOT[dtype] - (k.bits(halved) >> 1), dtype.type)
+    lost = k.where(large, k.fma(-root, root, halved) * near, k.constant(0, dtype))
     z, root = k.where(large, halved, size * size), k.where(large, root, size)
-    return large, root, k.fma(root * z, polynomial(k, z, _ASIN), lost)
+    return large, root, k.fma(root * z, polynomial(k, z, _ASIN[dtype]), lost)
 
 
 def atan(k: Any, x: Any) -> Any:
     """Beyond 1, π/2 − atan(1 / |x|), where what quotient and difference round off is added in the end."""
-    if x.dtype == _F64:
+    if x.dtype == _F64 and k.prefers_libm:
         return k.libm("atan", x)
     size = at_most(k, k.absolute(x), 1e30)
-    large, one = size > 1, k.constant(1, _F32)
+    large, one, (quarter, low) = size > 1, k.constant(1, x.dtype), half_pi_parts(k, x.dtype)
     ratio = k.where(large, 1 / size, size)
     cube, series = _atan_series(k, ratio)
-    first = HALF_PI - ratio
-    lost = ((HALF_PI - first) - ratio) + _HALF_PI_LOW
-    lost = k.fma(k.fma(-ratio, size, one), k.constant(-_ATAN_BY_LOGARITHM, _F32), lost)
+    first = quarter - ratio
+    lost = ((quarter - first) - ratio) + low
+    lost = k.fma(k.fma(-ratio, size, one), k.constant(-_ATAN_BY_LOGARITHM, x.dtype), lost)
     return k.copysign(k.where(large, first + k.fma(-cube, series, lost), k.fma(cube, series, ratio)), x)
 
 
 def atan2(k: Any, y: Any, x: Any) -> Any:
     """The angle of the point with ordinate y and abscissa x."""
-    if x.dtype == _F64:
+    if x.dtype == _F64 and k.prefers_libm:
         return k.libm("atan2", y, x)
     width, height = k.absolute(x), k.absolute(y)
     steep = height > width
     longer, shorter = k.where(steep, height, width), k.where(steep, width, height)
     both = (width == height) & (width == np.inf)
-    one, zero = k.constant(1, _F32), k.constant(0, _F32)
+    (one, zero), (quarter, low) = k.constants((1, 0), x.dtype), half_pi_parts(k, x.dtype)
     ratio = k.where(both, one, shorter / k.where(longer == 0, one, longer))
-    left = k.from_bits(k.bits(x), _I32) < 0
-    begin = k.where(steep, k.constant(HALF_PI, _F32), k.where(left, k.constant(2 * HALF_PI, _F32), zero))
+    left = k.from_bits(k.bits(x), np.dtype(f"i{x.dtype.itemsize}")) < 0
+    begin = k.where(steep, quarter, k.where(left, 2 * quarter, zero))
     sign = k.where(steep ^ left, -one, one)
     first = k.fma(sign, ratio, begin)
     cube, series = _atan_series(k, ratio)
     rest = k.fma(sign * cube, series, k.fma(sign, ratio, begin - first))
-    arc = first + k.fma(begin, k.constant(_HALF_PI_LOW / HALF_PI, _F32), rest)
+    arc = first + k.fma(begin, low / quarter, rest)
     return k.where((x != x) | (y != y), x + y, k.copysign(arc, y))
 
 
 def _atan_series(k: Any, x: Any) -> tuple[Any, Any]:
-    """Two numbers whose product is atan(x) − x, for |x| ≤ 1."""
+    """Two numbers whose product is atan(x) − x, for |x| ≤ 1. Even and odd powers by themselves would lose an ulp."""
     z = x * x
-    return x * z, polynomial(k, z, _ATAN)
+    return x * z, k.horner(z, k.constants(_ATAN[x.dtype], x.dtype))
 
 
 # --- error functions --------------------------------------------------------------------------------
@@ -223,11 +259,11 @@ _ERF_DOUBLE = (
     *(-0.019128446993633794, 0.1027726033013502, 0.6366197723675899, 0.12837916709551256),
 )
 
-# (1 + 2x) e^(x²) erfc(x) as a polynomial in (x − 3) / (x + 3), for 0 ≤ x ≤ 10.1
+# (x + 3) e^(x²) erfc(x) as a polynomial in (x − 3) / (x + 3), for 0 ≤ x ≤ 10.5
 _ERFC = (
-    *(-0.00026537338676475744, -0.0007704576881086929, 0.002006184734626436, 0.002564921535534748),
-    *(-0.023800454163176502, 0.06829575016307611, -0.11927044511824236, 0.12964646706763852),
-    *(-0.047562429993188826, -0.1356211416611323, 1.253008059404737),
+    *(3.9558415075960856e-05, 9.587323884684372e-05, -0.0002874088426760114, -0.0005457927164284486),
+    *(0.0030379403675072766, -0.0012125314937172934, -0.026827854666081688, 0.11952774701813977),
+    *(-0.3104672203683723, 0.5902283579203889, -0.8833944539655227, 1.0740069070861673),
 )
 
 
@@ -244,6 +280,7 @@ def erfc(k: Any, x: Any) -> Any:
     if x.dtype == _F64:
         return k.libm("erfc", x)
     size = at_most(k, k.cast(k.absolute(x), _F64), 10.5)
-    polynomial_value = polynomial(k, (size - 3) / (size + 3), _ERFC)
-    tail = exp2_wide(k, size * size * -_LOG2_E) * polynomial_value / (1 + 2 * size)
+    inverse = 1 / (size + 3)
+    factor = polynomial(k, (size - 3) * inverse, _ERFC) * inverse
+    tail = exp2_wide(k, size * size * -_LOG2_E) * factor
     return k.cast(k.where(k.cast(x, _F64) < 0, 2 - tail, tail), _F32)

@@ -36,8 +36,7 @@ def any_convolution(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution
         write_sum(text, conv, cast(out.dtype))
         text.line(f"out[{out_index(conv)}] = acc")
     buffers = {"lhs": (lhs, "r"), "rhs": (rhs, "r"), "out": (out, "w")}
-    slowness = machine_model.PLAIN_SUM_SLOWNESS
-    target.kernel("convolution", str(text), buffers, math.prod(outer), flops=conv.flops, slowness=slowness)
+    target.kernel("convolution", str(text), buffers, math.prod(outer), flops=conv.flops)
 
 
 def write_places(
@@ -124,8 +123,7 @@ def all_groups(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) -> 
     with text.loop("e", conv.groups):
         text.line("out[y + e] = out[y + e] + lhs[x + e] * rhs[w + e]")
     buffers = {"lhs": (lhs, "r"), "rhs": (rhs, "r"), "out": (out, "rw")}
-    slowness = machine_model.PLAIN_SUM_SLOWNESS
-    target.kernel("convolution_groups", str(text), buffers, count, flops=conv.flops, slowness=slowness)
+    target.kernel("convolution_groups", str(text), buffers, count, flops=conv.flops)
 
 
 # --- few channels: rows of outputs, with all taps in one statement -------------------------------------------

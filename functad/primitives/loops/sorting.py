@@ -399,32 +399,43 @@ for j in range({m}):
 
 
 def _signs_of_zero(rows: SortedRows, name: str, dtype: np.dtype, word: np.dtype) -> str:
-    """The lines that put zeros of a row down again, now with their signs, if there are negative ones."""
-    return f"""
-negative = 0
-for j in range({rows.length}):
+    """The lines that put zeros of a sorted row down again, now with their signs, if there are negative ones."""
+    m, zero = rows.length, f"{cast(dtype)}(0.0)"
+    first = f"""place = 0
+end = {m}
+while place < end:
+    middle = (place + end) >> 1
+    if out[{rows.at("base", "middle")}] < {zero}:
+        place = middle + 1
+    else:
+        end = middle"""
+    look = f"""for j in range({m}):
     element = {name}[{rows.at("base", "j")}]
-    negative = negative + where({_is_negative_zero("element", dtype, word)}, 1, 0)
+    negative = negative + where({_is_negative_zero("element", dtype, word)}, 1, 0)"""
+    again = f"""for j in range({m}):
+    element = {name}[{rows.at("base", "j")}]
+    if element == {zero}:
+        out[{rows.at("base", "place")}] = element
+        place = place + 1"""
+    if m < machine_model.ROW_LOOKED_THROUGH:
+        return f"""
+negative = 0
+{look}
 if negative > 0:
-{indent(_zeros_as_they_came(rows, name, dtype), "    ")}"""
+{indent(first, "    ")}
+{indent(again, "    ")}"""
+    return f"""
+{first}
+negative = 0
+if place < {m}:
+    if out[{rows.at("base", "place")}] == {zero}:
+{indent(look, "        ")}
+if negative > 0:
+{indent(again, "    ")}"""
 
 
 def _is_negative_zero(element: str, dtype: np.dtype, word: np.dtype) -> str:
     return f"({element} == {cast(dtype)}(0.0)) & (bits({element}) != {cast(word)}(0))"
-
-
-def _zeros_as_they_came(rows: SortedRows, name: str, dtype: np.dtype) -> str:
-    """The lines that put zeros of a row down again, in the order in which they came."""
-    m, zero = rows.length, f"{cast(dtype)}(0.0)"
-    element = f"{name}[{rows.at('base', 'j')}]"
-    return f"""place = 0
-for j in range({m}):
-    place = place + where({element} < {zero}, 1, 0)
-for j in range({m}):
-    element = {element}
-    if element == {zero}:
-        out[{rows.at("base", "place")}] = element
-        place = place + 1"""
 
 
 def _sort_by_digits(kernel: _SortingKernel, keys: Sequence[Key], moves: Sequence[str], kept: int) -> None:

@@ -14,9 +14,10 @@ from functad.array import Array
 from functad.custom_derivatives import custom_jvp
 from functad.errors import ArgumentError
 from functad.lax import scan
+from functad.numpy.bessel import bessel_i0, bessel_i1
 from functad.numpy.promotion import promote_args_inexact
-from functad.numpy.ufuncs import bessel_i0, bessel_i1
 from functad.primitives import elementwise as el
+from functad.primitives import incomplete
 from functad.scipy.special.exponential_integrals import power_series
 from functad.scipy.special.widening import in_float64
 
@@ -36,7 +37,7 @@ def i0e(x: Any) -> Array:
     >>> i0e(0.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    return el.bessel_i0e(*promote_args_inexact("i0e", x))
+    return incomplete.bessel_i0e(*promote_args_inexact("i0e", x))
 
 
 def i1(x: Any) -> Array:
@@ -54,7 +55,7 @@ def i1e(x: Any) -> Array:
     >>> i1e(0.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    return el.bessel_i1e(*promote_args_inexact("i1e", x))
+    return incomplete.bessel_i1e(*promote_args_inexact("i1e", x))
 
 
 def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Array:

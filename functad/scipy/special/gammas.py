@@ -20,6 +20,7 @@ from functad.errors import ArgumentError
 from functad.evaluation import aval_of
 from functad.numpy.promotion import convert, promote_args_inexact
 from functad.primitives import elementwise as el
+from functad.primitives import incomplete
 from functad.scipy.special import complex_gamma, gamma_ratios
 from functad.scipy.special.widening import in_float64
 
@@ -154,7 +155,7 @@ def gammainc(a: Any, x: Any) -> Array:
     >>> gammainc(1.0, 1.0)
     Array(0.6321206, dtype=float32, weak_type=True)
     """
-    return el.igamma(*promote_args_inexact("gammainc", a, x))
+    return incomplete.igamma(*promote_args_inexact("gammainc", a, x))
 
 
 def gammaincc(a: Any, x: Any) -> Array:
@@ -163,7 +164,7 @@ def gammaincc(a: Any, x: Any) -> Array:
     >>> gammaincc(1.0, 1.0)
     Array(0.3678794, dtype=float32, weak_type=True)
     """
-    return el.igammac(*promote_args_inexact("gammaincc", a, x))
+    return incomplete.igammac(*promote_args_inexact("gammaincc", a, x))
 
 
 def betainc(a: Any, b: Any, x: Any) -> Array:
@@ -172,7 +173,7 @@ def betainc(a: Any, b: Any, x: Any) -> Array:
     >>> betainc(2.0, 2.0, 0.5)
     Array(0.5, dtype=float32, weak_type=True)
     """
-    return el.betainc(*promote_args_inexact("betainc", a, b, x))
+    return incomplete.betainc(*promote_args_inexact("betainc", a, b, x))
 
 
 def rgamma(x: Any) -> Array:
@@ -223,7 +224,7 @@ def zeta(x: Any, q: Any = None) -> Array:
 
 @custom_jvp
 def _zeta(x: Any, q: Any) -> Any:
-    return el.zeta(x, q)
+    return incomplete.zeta(x, q)
 
 
 @partial(_zeta.defjvp, symbolic_zeros=True)

@@ -14,8 +14,9 @@ pytest.importorskip("numba", reason="Numba is not installed: the compiled kernel
 
 from cpu_elementwise_tools import DTYPES, Case, Kernel, run_compiled, run_plain, values
 
+from functad.all_primitives import registry
 from functad.errors import FunctadError
-from functad.ir import Absent, Primitive, registry
+from functad.ir import Absent, Primitive
 from functad.lowering_rules import Reduction, Scalar
 from functad.primitives import (
     arithmetic,

@@ -94,3 +94,30 @@ def test_which_products_it_gets(monkeypatch, m, n, k, ta, is_thin):
 
 def test_complex_products_are_the_librarys():
     assert not blas.has_thin_products(np.dtype("complex64"))
+
+
+def packed(b: np.ndarray, columns: int) -> np.ndarray:
+    k, n = b.shape
+    return np.ascontiguousarray(b.reshape(k, n // columns, columns).swapaxes(0, 1))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("ta", [False, True])
+@pytest.mark.parametrize("m", [1, 2, 3, 4, 5, 6, 7, 13, 50])
+@pytest.mark.parametrize(("panels", "k"), [(1, 1), (3, 20), (2, 300)])
+def test_products_of_packed_weights(dtype, ta, m, panels, k):
+    columns = 64 // np.dtype(dtype).itemsize
+    n = panels * columns
+    a, b = numbers(dtype, k, m) if ta else numbers(dtype, m, k), numbers(dtype, k, n)
+    panels_of_b = packed(b, columns)
+    if sys.platform == "linux":
+        a, panels_of_b = before_a_wall(a), before_a_wall(panels_of_b)
+    exact = (a.T if ta else a).astype("f8") @ b.astype("f8")
+    handle = blas._handle_of_weights(np.dtype(dtype))
+    for alpha, beta in ((1, 0), (-0.5, 1), (2, -1.5)):
+        c = np.full((m, n + 3), np.nan if beta == 0 else 3, dtype)
+        c[:, n:] = 7
+        multiply(dtype, m, n, k, alpha, a, a.shape[1], panels_of_b, k, beta, c, n + 3, ta, True, handle)
+        expected = alpha * exact + (3 * beta if beta else 0)
+        np.testing.assert_allclose(c[:, :n], expected, rtol=0, atol=1e-4 if dtype == "float32" else 1e-12)
+        assert (c[:, n:] == 7).all()

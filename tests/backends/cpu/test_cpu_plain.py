@@ -14,7 +14,8 @@ from primitive_checks import cases_of
 from primitive_form_tools import forms
 
 import functad.primitives  # noqa: F401  (fills the registry)
-from functad.ir import Absent, registry
+from functad.all_primitives import registry
+from functad.ir import Absent
 
 NAMES = sorted(name for name, p in registry.items() if not isinstance(p.examples, Absent))
 

@@ -18,7 +18,8 @@ from primitive_form_tools import Together, add_forms, compare
 
 import functad.primitives  # noqa: F401  (fills the registry)
 from functad import interpreter
-from functad.ir import Absent, registry
+from functad.all_primitives import registry
+from functad.ir import Absent
 
 WITH_KINKS = sorted(name for name, p in registry.items() if any(c.example.agreed for c in cases_of(p)))
 NAMES = sorted(name for name, p in registry.items() if not isinstance(p.examples, Absent))

@@ -14,7 +14,7 @@ from loops_tools import check_loops
 import functad
 import functad.numpy as jnp
 from functad import machine_model
-from functad.ir import registry
+from functad.all_primitives import registry
 from functad.system import numpy_sort
 
 
@@ -27,9 +27,11 @@ needs_numpys_sort = pytest.mark.skipif(
 )
 
 
+@pytest.mark.parametrize("looked_through", [1, 1 << 9])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint64"])
-def test_rows_sorted_by_numpys_function(dtype):
+def test_rows_sorted_by_numpys_function(dtype, looked_through, monkeypatch):
     """Of NaN, infinities and zeros of both signs, too; rows that lie apart, and few short ones."""
+    monkeypatch.setattr(machine_model, "ROW_LOOKED_THROUGH", looked_through)
     rng = np.random.default_rng(16)
     few = [0.0, -0.0, np.nan, -np.inf, np.inf, 1] if dtype.startswith("f") else [0, 1, 2]
     for shape, axis in [((90,), 0), ((3, 60), 1), ((60, 3), 0), ((1, 70, 1), 1), ((2, 5, 2), 1)]:
@@ -38,6 +40,17 @@ def test_rows_sorted_by_numpys_function(dtype):
         x = np.where(rng.random(shape) < 0.5, np.array(few, dtype)[rng.integers(0, len(few), shape)], numbers)
         for compiled in (False, True):
             check_loops(registry["sort"], [x], _along(axis), compiled=compiled, sorts=True)
+
+
+@pytest.mark.parametrize("looked_through", [1, 1 << 9])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_signs_of_zeros_that_are_the_first_the_last_or_all_numbers(sign, looked_through, monkeypatch):
+    monkeypatch.setattr(machine_model, "ROW_LOOKED_THROUGH", looked_through)
+    zeros = np.where(np.random.default_rng(22).random(40) < 0.5, 0.0, -0.0).astype(np.float32)
+    others = np.linspace(1, 9, 50, dtype=np.float32) * sign
+    for x in (zeros, others, np.concatenate([zeros, others]), np.array([-0.0, np.nan] * 30, np.float32)):
+        for compiled in (False, True):
+            check_loops(registry["sort"], [np.tile(x, (2, 2))], _along(1), compiled=compiled, sorts=True)
 
 
 @needs_numpys_sort

@@ -119,9 +119,40 @@ def test_bands_of_columns(monkeypatch, dtype, side):
 
 def test_what_is_only_moved_goes_from_its_band_to_memory():
     text = str(functad.jit(lambda x: x.T).lower(np.zeros((1024, 2048), np.float32)).kernels)
-    assert "at_a_square = transposed_band_16(input_a, 262144*j_tile + 16*i_tile, 2048, 8)" in text
-    assert "stream_16(at_a_square, out0_b, 16384*i_tile + 128*j_tile, 1024, 8)" in text
+    assert "i_first = line_start(input_a, 262144*j_tile + 16*i_tile, 16*i_tile, 2032)" in text
+    assert "at_a_square = transposed_band_16(input_a, 262144*j_tile + i_first, 2048, 8)" in text
+    assert "stream_16(at_a_square, out0_b, 1024*i_first + 128*j_tile, 1024, 8)" in text
     assert "range(16)" not in text
+
+
+@pytest.mark.parametrize(("dtype", "side"), [("float32", 16), ("float64", 8)])
+def test_squares_begin_with_cache_lines_wherever_the_operand_does(monkeypatch, dtype, side):
+    monkeypatch.setattr(machine_model, "LEAST_STREAMED", 0)
+    monkeypatch.setattr(machine_model, "FEWEST_OF_SQUARES", 1)
+    rows, columns = 4 * side, 3 * side
+    memory, y = np.zeros(rows * columns + side, dtype), RNG.normal(size=(columns, rows)).astype(dtype)
+    turned = functad.jit(lambda x, y: (x.T, x.T - y))
+    for before in range(side):
+        x = memory[before : before + rows * columns].reshape(rows, columns)
+        x[:] = RNG.normal(size=x.shape)
+        for found, wanted in zip(turned(x, y), (x.T, x.T - y)):
+            np.testing.assert_array_equal(found, wanted)
+    text = str(turned.lower(x, y).kernels)
+    assert f"range({columns // side + 1})" in text and f"{side}*i_tile, {columns - side})" in text
+
+
+def test_squares_do_not_overlap_where_rows_begin_differently_or_what_is_read_is_written(monkeypatch):
+    monkeypatch.setattr(machine_model, "LEAST_STREAMED", 0)
+    monkeypatch.setattr(machine_model, "FEWEST_OF_SQUARES", 1)
+    x = RNG.normal(size=(128, 64)).astype(np.float32)
+    wide = RNG.normal(size=(128, 72)).astype(np.float32)
+    below = functad.jit(lambda y, x: y - x.T, donate_argnums=0)
+    part = functad.jit(lambda wide: wide[:, 4:68].T)
+    for f, given in ((below, (np.ascontiguousarray(x.T), x)), (part, (wide,))):
+        text = str(f.lower(*given).kernels)
+        assert "transposed_band_16(" in text and "line_start(" not in text
+    np.testing.assert_array_equal(below(np.ascontiguousarray(2 * x.T), x), x.T)
+    np.testing.assert_array_equal(part(wide), wide[:, 4:68].T)
 
 
 @pytest.mark.parametrize("dtype", ["float16", BFLOAT16, "int32", "float32"])

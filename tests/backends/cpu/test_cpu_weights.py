@@ -1,15 +1,18 @@
-"""Weights that several products read transposed are copied once, before anything writes to them."""
+"""Weights that several products read are copied once, as these read them best, before anything writes to them."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from cpu_program_tools import check_plain
 from fuzz.kernels import OpenExecutable
 
 import functad
 import functad.numpy as jnp
+from functad import lax, machine_model
+from functad.backends.cpu.compile.processor import processor
 from functad.backends.cpu.kernels import weights
-from functad.lowering.steps import GemmStep
+from functad.lowering.steps import GemmStep, LoopStep, inner_steps
 from functad.optimize.pipeline import simplify
 
 RNG = np.random.default_rng(0)
@@ -79,3 +82,84 @@ def test_a_weight_that_is_updated_in_place():
 def test_where_packing_is_needed_anyway_nothing_is_copied(monkeypatch):
     monkeypatch.setattr(weights, "reads_in_place", lambda dtype: False)
     assert transposed(compiled(lambda x, w: jnp.tanh(x @ w.T) @ w.T, X, W)) == [1, 1]
+
+
+needs_tiles = pytest.mark.skipif("+fma" not in processor()[1].split(","), reason="the processor is not one of AVX2")
+
+
+@pytest.fixture
+def in_panels(monkeypatch):
+    """Loops pack what they may, on processors that have longer vectors, too."""
+    monkeypatch.setattr(weights, "reads_in_place", lambda dtype: False)
+    monkeypatch.setattr(weights, "panel_columns", lambda dtype: 64 // dtype.itemsize)
+    monkeypatch.setattr(machine_model, "PACKED_WEIGHT_PRODUCTS", 1)
+
+
+def in_loops(run):
+    """Of the products within loops the columns of their panels."""
+    loops = [s for s in run.schedule.steps if isinstance(s, LoopStep)]
+    return [s.panel for s in inner_steps(loops) if isinstance(s, GemmStep)]
+
+
+def recurrent(w, u, xs, h):
+    return lax.scan(lambda h, x: (jnp.tanh(x @ u + h @ w), None), h, xs)[0]
+
+
+def of_recurrent(hidden, steps=20, rows=5, dtype="float32"):
+    shapes = [(hidden, hidden), (24, hidden), (steps, rows, 24), (rows, hidden)]
+    return [(RNG.normal(size=s) / np.sqrt(s[-2])).astype(dtype) for s in shapes]
+
+
+@needs_tiles
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_loops_read_weights_in_panels(in_panels, dtype):
+    run = compiled(recurrent, *of_recurrent(32, dtype=dtype))
+    assert in_loops(run) == [64 // np.dtype(dtype).itemsize]
+    run = compiled(functad.grad(lambda *args: jnp.sum(recurrent(*args) ** 2), argnums=(0, 1)), *of_recurrent(32))
+    assert in_loops(run) == [16, 16]
+    assert len([s for s in run.schedule.steps if s.name.startswith("pack_")]) >= 2
+
+
+@needs_tiles
+def test_two_products_read_one_copy(in_panels):
+    def both(w, xs):
+        return lax.scan(lambda c, x: (jnp.tanh(jnp.sin(x + c @ w) @ w), None), xs[0], xs)[0]
+
+    run = compiled(both, RNG.normal(size=(32, 32)).astype("f4") / 6, RNG.normal(size=(30, 20, 32)).astype("f4"))
+    assert in_loops(run) == [16, 16]
+    assert len([s for s in run.schedule.steps if s.name.startswith("pack_")]) == 1
+
+
+def test_few_rows_and_odd_widths_are_not_packed(in_panels):
+    assert in_loops(compiled(recurrent, *of_recurrent(33))) == [0]
+    few = machine_model.PACKED_WEIGHT_ROWS - 1
+    assert set(in_loops(compiled(recurrent, *of_recurrent(32, steps=few, rows=1)))) <= {0}
+
+
+def test_what_a_loop_changes_is_not_packed(in_panels):
+    def training(w, xs):
+        def step(w, x):
+            y = jnp.tanh(x @ w)
+            return w - 0.01 * (x.T @ y), jnp.sum(y)
+
+        return lax.scan(step, w, xs)
+
+    run = compiled(training, RNG.normal(size=(32, 32)).astype("f4") / 6, RNG.normal(size=(30, 20, 32)).astype("f4"))
+    assert set(in_loops(run)) == {0}
+
+
+def test_plain_python_reads_panels(in_panels):
+    check_plain(simplify(functad.make_jaxpr(recurrent)(*(args := of_recurrent(32)))), args, [False] * 4)
+
+
+@needs_tiles
+def test_nested_loops_read_one_copy(in_panels):
+    def nested(w, xs):
+        def outer(c, x):
+            return lax.fori_loop(0, 30, lambda _, c: jnp.tanh(c @ w + x), c), None
+
+        return lax.scan(outer, xs[0], xs)[0]
+
+    run = compiled(nested, RNG.normal(size=(32, 32)).astype("f4") / 6, RNG.normal(size=(40, 20, 32)).astype("f4"))
+    assert set(in_loops(run)) == {16}
+    assert len([s for s in run.schedule.steps if s.name.startswith("pack_")]) == 1

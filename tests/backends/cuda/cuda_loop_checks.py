@@ -17,9 +17,9 @@ from primitive_form_tools import compare
 import functad
 import functad.numpy as jnp
 from functad import lax
+from functad.all_primitives import registry
 from functad.backends.cuda.scalars.registry import SIMULATED
 from functad.experimental import io_callback
-from functad.ir import registry
 from functad.lowering.blocks import ControlPlan, Instruction
 
 A_LOOP = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)

@@ -32,10 +32,11 @@ from fuzz.thresholds import drawn
 from primitive_checks import cases_of
 from primitive_form_tools import Together, add_forms
 
+from functad.all_primitives import registry
 from functad.backends.cuda import executable as cuda_backend
 from functad.backends.cuda.scalars.registry import SIMULATED
 from functad.errors import FunctadError
-from functad.ir import Absent, registry
+from functad.ir import Absent
 from functad.optimize.pipeline import simplify
 
 NAMES = sorted(name for name, p in registry.items() if not isinstance(p.examples, Absent))

@@ -19,9 +19,10 @@ from cuda_simulated import CHECKS
 import functad
 import functad.numpy as jnp
 from functad import lax
+from functad.all_primitives import registry
 from functad.backends.cuda.scalars import complex_functions
 from functad.errors import DeviceError
-from functad.ir import Absent, registry
+from functad.ir import Absent
 from functad.primitives.kernels.plain_arithmetic import PLAIN
 
 FOLDER = Path(__file__).parent

@@ -3,7 +3,7 @@
 Of long loops it writes less then: else it writes each three times, with wide vectors, with narrow ones, and with none.
 Of loops with few steps all vectors are written out, and it is known which lanes the last one has. A loop that only
 moves elements to or from places far apart is no vector at all: it would be put together, or taken apart, one by one.
-A loop over the rows of a square that registers hold is written out.
+A loop over the rows of a square that registers hold is written out, and one that asks the same of each row.
 In which order a loop adds does not depend on where its results lie: those of donated arguments are equal to the bit.
 Only knows instructions.
 """
@@ -47,7 +47,7 @@ def end_loop(builder: ir.IRBuilder, loop: Loop) -> None:
     # The last vector of a row ends amid the next one, which is not read before that is in memory if it is written, too.
     waits = loop.is_inner and not sums and _is_in_place(loop.body)
     jump, module, options = builder.branch(loop.head), builder.module, []
-    if _reads_registers(builder.function, loop):
+    if _reads_registers(builder.function, loop) or _asks_the_same(loop):
         options.append(module.add_metadata(["llvm.loop.unroll.full"]))
     elif _moves_far(loop.body, loop.number):
         options.append(module.add_metadata(["llvm.loop.vectorize.enable", ir.IntType(1)(False)]))
@@ -102,6 +102,37 @@ def _reads_registers(function: ir.Function, loop: Loop) -> bool:
     if not is_around or sum(map(_size, inside)) >= machine_model.LONG_LOOP:
         return False
     return any(_vectors(one) == loop.steps for block in inside for one in block.instructions)
+
+
+def _asks_the_same(loop: Loop) -> bool:
+    """Whether each step of the loop around it asks the same few elements whether something holds.
+
+    Written out, it is no loop there, and vectors run along that one: in vectors along this one truth values of few bits
+    would be made of wide ones, and gathered in the end.
+    """
+    body = loop.body.instructions
+    if not loop.is_inner or loop.steps is None or loop.steps * len(body) > machine_model.MOST_QUESTIONS:
+        return False
+    inside = {id(instruction) for instruction in body}
+
+    def is_known(index: ir.Value) -> bool:
+        """Whether it is the same in all steps of the loop around."""
+        if isinstance(index, ir.Constant) or index is loop.number:
+            return True
+        return id(index) in inside and index.opname in ("add", "sub", "mul") and all(map(is_known, index.operands))
+
+    places = [one for one in body if isinstance(one, instructions.GEPInstr)]
+    stores = [one for one in body if isinstance(one, instructions.StoreInstr)]
+    return (
+        bool(places and stores)
+        and all(is_known(place.indices[0]) for place in places)
+        and all(_is_truth(one.operands[0]) and isinstance(one.operands[1], instructions.AllocaInstr) for one in stores)
+        and not any(True for _ in _called(loop.body))
+    )
+
+
+def _is_truth(value: ir.Value) -> bool:
+    return isinstance(value.type, ir.IntType) and value.type.width in (1, 8)
 
 
 def _vectors(one: ir.Instruction) -> int:

@@ -6,13 +6,14 @@ Knows the forms that LLVM turns into fast code; nothing of Programs, of memory o
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from functad import machine_model
-from functad.backends.cpu.kernels.tile import Square, StreamedStore, tiled
+from functad.backends.cpu.kernels.streaming import LineStore, streamed
+from functad.backends.cpu.kernels.tile import LineStart, Square, StreamedStore, tiled
 from functad.dtypes import is_narrow_float, kind_of
 from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
 from functad.lowering.nests.affine import Affine, Symbol, linear, loop
@@ -43,7 +44,7 @@ from functad.lowering.nests.printing import (
 )
 from functad.lowering.nests.reductions import (
     at_point,
-    by_keys,
+    by_whole_numbers,
     columns_written_out,
     interchanged,
     names_in_nest,
@@ -72,11 +73,22 @@ class CpuKernel:
     offsets: tuple[int, ...] = ()
 
 
-def emit(nest: Nest) -> CpuKernel:
-    """The kernel of a nest whose loops have been merged."""
-    for arranged in (columns_written_out, by_keys, unrolled, rows_written_out, tiled, interchanged, _reading_first):
+def emit(nest: Nest, unread: Container[Storage] = ()) -> CpuKernel:
+    """The kernel of a nest whose loops have been merged.
+
+    unread: the results that no kernel reads.
+    """
+    for arranged in (
+        columns_written_out,
+        by_whole_numbers,
+        unrolled,
+        rows_written_out,
+        tiled,
+        interchanged,
+        _reading_first,
+    ):
         nest = arranged(nest)
-    return _CpuEmitter(nest).kernel()
+    return _CpuEmitter(streamed(nest, unread)).kernel()
 
 
 class _CpuEmitter:
@@ -158,12 +170,14 @@ class _CpuEmitter:
         return (self.outer[0].extent, self.outer[0]) if in_parts else (1, None)
 
     def _stream(self, base: int) -> None:
-        """Squares of results go to memory as soon as they are complete; all are there when the kernel ends."""
-        streamed = [s for s in self.nest.stores if isinstance(s, StreamedStore)]
-        for s in streamed:
-            place = f"{self._place_of(s, {})}, {s.pitch}, {s.count}"
-            self._line(base - s.depth, f"stream_{s.side}({s.room}, {place})")
-        if streamed:
+        """Squares and lines of results go to memory as soon as they are complete; all are there when it ends."""
+        for s in self.nest.stores:
+            if isinstance(s, LineStore):
+                self._line(base - 1, f"stream({s.room}, {self._place_of(s, {})}, {s.count})")
+            elif isinstance(s, StreamedStore):
+                place = f"{self._place_of(s, {})}, {s.pitch}, {s.count}"
+                self._line(base - s.depth, f"stream_{s.side}({s.room}, {place})")
+        if any(isinstance(s, (LineStore, StreamedStore)) for s in self.nest.stores):
             self._line(0, "store_fence()")
 
     def _start_gathered(self, gathers: list[GatheringStore], base: int) -> None:
@@ -469,6 +483,10 @@ class _CpuEmitter:
     def _text(self, s: Statement) -> str:
         if isinstance(s, Let):
             return f"{', '.join(s.names)} = {s.text}"
+        if isinstance(s, LineStart):
+            storage = s.buffer.storage
+            place = f"{self.parameters[storage][0]}, {(s.offset - self.first[storage]).text()}"
+            return f"{s.name} = line_start({place}, {s.value.text()}, {s.last})"
         if isinstance(s, IndexLet):
             return f"{s.name} = {s.value.text()}"
         assert not isinstance(s, Carried)
@@ -493,7 +511,7 @@ class _CpuEmitter:
                 self._store(store, depth)
 
     def _store(self, store: Store, depth: int) -> None:
-        if isinstance(store, StreamedStore):
+        if isinstance(store, (LineStore, StreamedStore)):
             if store.place:
                 self._line(depth, f"{store.room}[{store.place}] = {store.value}")
             return

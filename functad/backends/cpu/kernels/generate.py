@@ -133,7 +133,9 @@ class _Generator:
             kernel = CpuKernel(body, step.parameters, step.n, rows, offsets=step.offsets)
             return self._call_of(kernel, step, (step.flops, step.bytes, cost))
         assert isinstance(step, NestStep), f"{step.name} is a step of devices"
-        return self._call_of(emit(step.nest), step, cost_of_nest(step.nest))
+        written = {s.buffer.storage for s in step.nest.stores}
+        unread = [s for s in written if s.kind == "output" and self._touched[s] == 1]
+        return self._call_of(emit(step.nest, unread), step, cost_of_nest(step.nest))
 
     def _call_of(self, kernel: CpuKernel, step: Step, work: tuple[float, float, float]) -> Instruction:
         """The call of a kernel, which is a new function unless there is one that does the same."""

@@ -31,6 +31,18 @@ class Square(Load):
 
 
 @dataclass(eq=False)
+class LineStart(IndexLet):
+    """`name = ` the last place up to `value`, and from 0 to `last`, where a cache line of the buffer begins.
+
+    offset: of the element at the place `value`.
+    """
+
+    buffer: Buffer
+    offset: Affine
+    last: int
+
+
+@dataclass(eq=False)
 class StreamedStore(Store):
     """`room[place] = value`; when `count` squares of `side` rows are there, they go to the buffer at `offset`.
 
@@ -70,8 +82,16 @@ def _in_squares(nest: Nest, side: int) -> Nest:
     row, column = (loop(f"{s.name}_tile", s.extent // n) for s, n in ((rows, side), (columns, side * count)))
     within = [loop(rows.name, side), loop(columns.name, side * count)]
     starts = {rows: row * side, columns: column * (side * count)}
-    parts = {s: starts[s] + inner for s, inner in zip((rows, columns), within)}
     taken = {s.name for s in nest.loops}.union(*map(names_of, nest.statements))
+    lines: list[Statement] = []
+    by_lines = _read_by_lines(nest, side) if count > 1 and len(streamed) == len(nest.stores) else None
+    if by_lines is not None:
+        row = loop(f"{rows.name}_tile", rows.extent // side + 1)
+        first = Symbol(fresh(f"{rows.name}_first", taken), 0, rows.extent - side)
+        begins = by_lines.offset.substitute(starts | {rows: row * side})
+        lines = [LineStart(first.name, row * side, PRE, by_lines.buffer, begins, first.high)]
+        starts[rows] = Affine(0, [(first, 1)])
+    parts = {s: starts[s] + inner for s, inner in zip((rows, columns), within)}
     place = IndexLet(fresh("place", taken), within[0] * (side * count) + within[1], PRE)
     large = [s for s in nest.stores if s not in streamed and _is_large(s, columns)]
     results = [(s.buffer, s.offset.substitute(starts), s.offset.coefficient(rows)) for s in large]
@@ -82,7 +102,7 @@ def _in_squares(nest: Nest, side: int) -> Nest:
     rooms = {s: squares[s.value] for s in streamed if s.value in kinds and kinds[s.value] == s.buffer.dtype}
     are_moved = all(s in rooms for s in nest.stores)
     inner = [] if are_moved else within
-    statements: list[Statement] = [] if are_moved else [place]
+    statements = lines if are_moved else [*lines, place]
     for s in nest.statements:
         if s not in movable:
             statements.append(moved(s, parts))
@@ -105,6 +125,22 @@ def _in_squares(nest: Nest, side: int) -> Nest:
     order = [column, row] if count > 1 else [row, column]  # down bands: what is read of the next lies near
     loops = [*nest.loops[:-2], *(x.terms[0][0] for x in (*order, *inner) if x.terms)]
     return Nest(loops, [False] * len(loops), statements, [], stores, nest.eqns, nest.constants)
+
+
+def _read_by_lines(nest: Nest, side: int) -> Load | None:
+    """What is read across its rows whose squares could begin with cache lines, as all its rows begin alike.
+
+    Squares then overlap at both ends, so that nothing may be read that is written.
+    """
+    rows, columns = nest.loops[-2:]
+    loads, written = [s for s in nest.statements if isinstance(s, Load)], {s.buffer.storage for s in nest.stores}
+    if any(s.buffer.storage in written for s in loads):
+        return None
+    for s in loads:
+        size, pitch = s.buffer.dtype.itemsize, s.offset.coefficient(columns)
+        if side * size == machine_model.CACHE_LINE and not pitch % side and _is_movable(s, rows, columns):
+            return s
+    return None
 
 
 def _squares_together(columns: int) -> int:

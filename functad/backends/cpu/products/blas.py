@@ -129,12 +129,16 @@ def _handle_of_routine(name: str, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     return np.array([address], np.int64)
 
 
-def handle_for(dtype: Any, m: int, n: int, k: int, *, ta: bool, tb: bool, ldb: int, ldc: int) -> tuple[int, bool]:
+def handle_for(
+    dtype: Any, m: int, n: int, k: int, *, ta: bool, tb: bool, ldb: int, ldc: int, packed: bool = False
+) -> tuple[int, bool]:
     """The address through which one product is best computed, and whether that may call a BLAS library.
 
-    It only depends on the product as a whole, not on how it is cut for threads.
+    It only depends on the product as a whole, not on how it is cut for threads. packed: B is (`panel_columns`).
     """
     dtype = np.dtype(dtype)
+    if packed:
+        return int(_handle_of_weights(dtype).ctypes.data), False
     if is_narrow(dtype):
         owns = min(m, n, k) >= machine_model.OWN_PRODUCT_EXTENT
         return (int(_handle_of_panels(dtype).ctypes.data), False) if owns else (handle(dtype), True)
@@ -189,6 +193,11 @@ def reads_in_place(dtype: Any) -> bool:
     return _is_direct(np.dtype(dtype))
 
 
+def panel_columns(dtype: Any) -> int:
+    """How many columns of a packed weight lie side by side, [n / columns, k, columns]; 0 where none is to be packed."""
+    return 0 if own is None else own.weight_columns(dtype)
+
+
 def columns_of_places(dtype: Any) -> int:
     """What `Target.place_columns` answers: 0 where nobody computes products of places."""
     return 0 if own is None else own.place_columns(dtype)
@@ -208,6 +217,11 @@ def has_thin_products(dtype: np.dtype[Any]) -> bool:
 @cache
 def _handle_of_thin(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     return own.thin_table(_new_handle(dtype, 0, 0), dtype, _handle_of_library(dtype))
+
+
+@cache
+def _handle_of_weights(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    return own.weights_table(_new_handle(dtype, 0, 0), dtype)
 
 
 @cache

@@ -44,7 +44,7 @@ def gemm_block(
 def gemm_instruction(
     dtype: Any, a: Matrix, b: Matrix, c: Matrix, *, m: int, n: int, k: int, ta: bool = False, tb: bool = False,
     alpha: complex = 1.0, beta: complex = 0.0, scale: tuple[int, int] | None = None, split: str = "rows",
-    token: int = -1,
+    token: int = -1, packed: bool = False,
 ) -> TapeInstruction:  # fmt: skip
     """C[m, n] = alpha op(A)[m, k] op(B)[k, n] + beta C, row-major, where op transposes if ta or tb.
 
@@ -56,6 +56,7 @@ def gemm_instruction(
         split: what the range of the instruction counts: `"rows"` of C (0..m), its `"columns"` (0..n), or the
             matrices of a `"batch"`.
         token: the slot of the cancellation token of the call, so that a large product stops when they say so; or -1.
+        packed: B lies in panels (`blas.panel_columns`), whose columns are `b.pitch` elements apart, as if transposed.
 
     Raises:
         ArgumentError: rows of C overlap, or a pitch is 0.
@@ -64,7 +65,7 @@ def gemm_instruction(
     if (m > 1 and c.pitch < n) or a.pitch < 1 or b.pitch < 1:
         raise ArgumentError(f"matrix product with pitches {a.pitch}, {b.pitch}, {c.pitch} for {m}x{k} times {k}x{n}")
     params = np.zeros(w.GEMM_PARAMS, np.int64)
-    params[w.P_HANDLE], calls_blas = handle_for(dtype, m, n, k, ta=ta, tb=tb, ldb=b.pitch, ldc=c.pitch)
+    params[w.P_HANDLE], calls_blas = handle_for(dtype, m, n, k, ta=ta, tb=tb, ldb=b.pitch, ldc=c.pitch, packed=packed)
     params[w.P_SPLIT] = _SPLITS[split]
     for place, matrix in ((w.P_A_SLOT, a), (w.P_B_SLOT, b), (w.P_C_SLOT, c)):
         params[place : place + 2] = matrix.slot, matrix.offset * dtype.itemsize

@@ -252,7 +252,7 @@ class Assembler:
 
     def _product(self, step: GemmStep, split: str) -> ProductCall:
         sizes: dict[str, Any] = {"m": step.m, "n": step.n, "k": step.k, "ta": bool(step.ta), "tb": bool(step.tb)}
-        sizes |= {"alpha": step.alpha, "beta": step.beta}
+        sizes |= {"alpha": step.alpha, "beta": step.beta, "packed": step.panel > 0}
         return ProductCall(step.a.dtype, *self._matrices(step), sizes, split, self.slots.token)
 
     def _matrices(self, step: GemmStep) -> tuple[Matrix, Matrix, Matrix]:

@@ -159,6 +159,9 @@ def _run(
         return
     gemm = _GEMM[step.a.dtype.name]
     a, b, c = flat(step.a), flat(step.b), flat(step.c)
+    if step.panel:
+        panels = b[: step.n * step.k].reshape(-1, step.k, step.panel)
+        b = panels.swapaxes(1, 2).reshape(-1)  # transposed, as `tb` and `ldb` say
     by_rows = step.batch == 1
     for q in range(1) if by_rows else range(start, stop):
         first, m = (start, stop - start) if by_rows else (0, step.m)

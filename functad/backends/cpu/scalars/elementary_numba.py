@@ -477,7 +477,9 @@ class IRArithmetic(Arithmetic):
         return x._binary(y, ("", "sdiv", "udiv"))
 
     def remainder(self, x: IRValue, y: IRValue) -> IRValue:
-        return x._binary(y, ("frem", "srem", "urem"))
+        if kind_of(x.dtype) == "f":
+            return scalar_formulas.float_remainder(self, x, y)
+        return x._binary(y, ("", "srem", "urem"))
 
     def bit_count(self, x: IRValue) -> IRValue:
         return self._intrinsic("llvm.ctpop", x)

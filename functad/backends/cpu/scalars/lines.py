@@ -20,5 +20,18 @@ def write_line(target: Any, to: int, source: Any, at: int) -> int:
     return 0
 
 
+def line_start(source: Any, at: int, place: int, last: int) -> int:
+    """The last place up to `place`, and from 0 to `last`, where a cache line begins, if element `at` lies at `place`.
+
+    Only compiled code knows addresses: here lines begin everywhere.
+    """
+    return min(place, last)
+
+
+def stream(room: Any, target: Any, to: int, count: int) -> None:
+    """Copy `count` elements, which are whole cache lines, from the beginning of a room. `store_fence` as above."""
+    target[to : to + count] = room[:count]
+
+
 def store_fence() -> None:
     """Everything that was written past the caches is in memory when what follows is."""

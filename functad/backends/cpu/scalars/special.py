@@ -12,12 +12,11 @@ from typing import Any
 
 from functad.backends.cpu.scalars.elementary import copysign, floor, round_even, sqrt
 from functad.backends.cpu.scalars.exact import routine
+from functad.primitives.kernels import bessel, gamma_formulas
 from functad.primitives.kernels import gamma_coefficients as gamma_table
-from functad.primitives.kernels import gamma_formulas
 from functad.primitives.kernels.plain_arithmetic import plain
 
 _PI = math.pi
-_ROOT_TWO_PI = math.sqrt(2 * math.pi)
 _INF = math.inf
 _NAN = math.nan
 
@@ -331,24 +330,5 @@ def _log_beta(a: Any, b: Any) -> Any:
 
 # --- Bessel functions -------------------------------------------------------------------------------
 
-_series_0, _series_1 = (_polynomial(f"bessel_i{i}", c) for i, c in enumerate(gamma_table.BESSEL_POWER_SERIES))
-_far_0, _far_1 = (_polynomial(f"bessel_i{i}_far", c) for i, c in enumerate(gamma_table.BESSEL_ASYMPTOTIC_SERIES))
-_SERIES_TO = 20.0
-
-
-@routine
-def bessel_i0e(x: Any) -> Any:
-    """e^−|x| I0(x)."""
-    size = abs(x)
-    if size < _SERIES_TO:
-        return _series_0(size * size / 4) * _exp(-size)
-    return _far_0(1 / size) / (_ROOT_TWO_PI * sqrt(size))
-
-
-@routine
-def bessel_i1e(x: Any) -> Any:
-    """e^−|x| I1(x)."""
-    size = abs(x)
-    if size < _SERIES_TO:
-        return x / 2 * _series_1(size * size / 4) * _exp(-size)
-    return copysign(_far_1(1 / size) / (_ROOT_TWO_PI * sqrt(size)), x)
+bessel_i0e = plain(bessel.scaled_i0)
+bessel_i1e = plain(bessel.scaled_i1)

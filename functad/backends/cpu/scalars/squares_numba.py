@@ -59,7 +59,7 @@ def _register(function: Callable[..., Any], side: int) -> None:
             result, begin, apart = values[3:]
             ahead = builder.add(begin, begin.type(side * machine_model.SQUARES_AHEAD))
             for start in _starts(builder, side, result, ahead, apart):
-                _ask_for(builder, start)
+                _ask_for(builder, start, for_writing=True)
         return builder.bitcast(place, elements.type)
 
     for pointer in _POINTERS:
@@ -86,6 +86,8 @@ def _register_band(function: Callable[..., Any], side: int) -> None:
             corner = builder.add(first, builder.mul(pitch, builder.mul(step.index, pitch.type(part))))
             places = [builder.add(builder.mul(steps, steps.type(k)), step.index) for k in range(side)]
             _turn(builder, (elements, corner, pitch), place, places)
+            for start in _starts(builder, part, elements, builder.add(corner, corner.type(side)), pitch):
+                _ask_for(builder, start, for_writing=False)
         return builder.bitcast(place, elements.type)
 
     for pointer in _POINTERS:
@@ -168,14 +170,14 @@ def _starts(builder: ir.IRBuilder, side: int, elements: ir.Value, first: ir.Valu
     return [builder.gep(elements, [builder.add(first, builder.mul(pitch, pitch.type(k)))]) for k in range(side)]
 
 
-def _ask_for(builder: ir.IRBuilder, place: ir.Value) -> None:
-    """Let the processor fetch the cache line of a place, to write to it."""
+def _ask_for(builder: ir.IRBuilder, place: ir.Value, *, for_writing: bool) -> None:
+    """Let the processor fetch the cache line of a place, to read it or to write to it."""
     byte, module = ir.IntType(8).as_pointer(), builder.module
     name = "llvm.prefetch.p0"
     kind = ir.FunctionType(ir.VoidType(), [byte, _WORD, _WORD, _WORD])
     fetch = module.globals.get(name) or ir.Function(module, kind, name)
-    for_writing, close, of_data = _WORD(1), _WORD(3), _WORD(1)
-    builder.call(fetch, [builder.bitcast(place, byte), for_writing, close, of_data])
+    close, of_data = _WORD(3), _WORD(1)
+    builder.call(fetch, [builder.bitcast(place, byte), _WORD(int(for_writing)), close, of_data])
 
 
 for _side, _function in SIDES.items():

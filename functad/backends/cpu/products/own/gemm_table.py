@@ -81,8 +81,22 @@ def thin_table(
     handle: np.ndarray[Any, Any], dtype: np.dtype[Any], others: np.ndarray[Any, Any]
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
     """The same, for products of few terms by `gemm_thin.multiply_thin`."""
-    vectors = _vectors(dtype, "compile_thin", f"thin_{dtype.name}", _THIN)
-    return _with_functions(handle, others, word_functions(t), "multiply_thin", vectors, _THIN)
+    return _with_functions(handle, others, word_functions(t), "multiply_thin", _thin_vectors(dtype), _THIN)
+
+
+def weights_table(handle: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The same, for products of packed weights by `gemm_thin.multiply_weights`, which does them all."""
+    return _with_functions(handle, handle, word_functions(t), "multiply_weights", _thin_vectors(dtype), _THIN)
+
+
+def weight_columns(dtype: Any) -> int:
+    """The columns of a panel of a packed weight; 0 where others are faster."""
+    dtype = np.dtype(dtype)
+    return t.TILE_BYTES // dtype.itemsize if is_for_avx2(dtype) else 0
+
+
+def _thin_vectors(dtype: np.dtype[Any]) -> Loaded:
+    return _vectors(dtype, "compile_thin", f"thin_{dtype.name}", _THIN)
 
 
 def _with_functions(

@@ -1,11 +1,11 @@
-"""functad's own product of few terms, for processors with AVX2 and no longer vectors: in which order tiles are made.
+"""functad's own products of few terms, and of packed weights, for processors with AVX2 and no longer vectors.
 
-Written in the language of `compile.integer_compiler`, like `gemm_panels`. It must not know how a tile is made: that is
-in `gemm_vectors`, whose functions it calls by address.
+In which order tiles are made, written in the language of `compile.integer_compiler`, like `gemm_panels`. It must not
+know how a tile is made: that is in `gemm_vectors`, whose functions it calls by address.
 
-So few products are summed up for each element of C that most of the time goes into writing it. Tiles stay in registers,
-and rows of C are written one after another. B is packed: its rows may lie so far apart that they push each other out of
-the cache.
+Where there are few terms, most of the time goes into writing C. Tiles stay in registers, and rows of C are written one
+after another. B is packed: its rows may lie so far apart that they push each other out of the cache. A weight that a
+loop reads in each step was packed before it (`kernels.weights`).
 """
 
 # ruff: noqa: F821
@@ -15,13 +15,14 @@ from __future__ import annotations
 from functad import machine_model
 from functad.backends.cpu.runtime import layout as w
 
-EXPORTS = ("multiply_thin",)
+EXPORTS = ("multiply_thin", "multiply_weights")
 # A tile of C, which the processor keeps in 12 of its 16 registers: 6 rows of two vectors of 32 bytes.
 ROWS, TILE_BYTES = machine_model.OWN_DIRECT_TILE_ROWS, machine_model.THIN_TILE_BYTES
-# Any number of rows from THIN_ROWS on is a sum of these heights, as even as can be.
-HEIGHTS = (ROWS - 1, ROWS)
+# Any number of rows is a sum of such heights, as even as can be.
+HEIGHTS = range(1, ROWS + 1)
 PACKED_BYTES = machine_model.THIN_PACKED_BYTES
 PACKED_WORDS = PACKED_BYTES // 8
+WEIGHT_BYTES = machine_model.PACKED_WEIGHT_BYTES
 SQUARE = machine_model.PANEL_DEPTH_UNIT  # elements of a row of the squares that `transpose` turns around
 
 # The words of a handle (`blas.handle`) go on with those of its table:
@@ -70,6 +71,24 @@ def multiply_thin(
         )  # fmt: skip
 
 
+def multiply_weights(
+    table, ta, tb, m, n, k,
+    alpha, a, lda, b, ldb, beta, c, ldc,
+) -> None:  # fmt: skip
+    """The same, where B is packed: panels of as many columns as a tile has, of which n is a multiple."""
+    item = table[w.GEMM_ITEM]
+    columns = TILE_BYTES // item
+    most = max(1, WEIGHT_BYTES // (k * TILE_BYTES)) * columns
+    start = 0
+    while start < n:
+        size = min(most, n - start)
+        rows_of_tiles(
+            table, item * size, m, k, a, item if ta == 1 else item * lda, item if ta == 0 else item * lda,
+            b + item * k * start, alpha, beta, c + item * start, item * ldc, 0,
+        )  # fmt: skip
+        start += size
+
+
 def pack_columns(table, item, width, k, b, down, right, packed) -> None:
     """Columns of B, as many as a tile has at a time; the last ones end with the width."""
     columns = TILE_BYTES // item
@@ -97,7 +116,7 @@ def rows_of_tiles(table, size, m, depth, a, a_right, a_down, packed, alpha, beta
     tiles = (m + ROWS - 1) // ROWS
     while tiles > 0:
         rows = (m + tiles - 1) // tiles
-        function = table[FUNCTIONS + rows - (ROWS - 1)]
+        function = table[FUNCTIONS + rows - 1]
         call_eleven(function, size, depth, a, a_right, a_down, packed, alpha, beta, c, c_pitch, streamed)
         a += rows * a_right
         c += rows * c_pitch

@@ -1,0 +1,113 @@
+"""Element-wise operations of functions that run at once, under no other trace: result, tracer and record in one go.
+
+Knows what `bind`, `evaluate` and `Trace` do with operands of the usual kinds, and leaves them all others. Most of what
+un-jitted derivatives cost are lines of Python, so the one function is printed, without a loop, for each number of
+operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.array import ArrayImpl
+from functad.config import config
+from functad.device_arrays import gpus
+from functad.dtypes import float32, float64
+from functad.evaluation import evaluate
+from functad.ir import Aval, Diagonal, Primitive
+from functad.system.quiet import quiet_copy
+from functad.tracing import Op, Trace, Tracer
+from functad.user_source import user_source
+
+
+class RealOp(Op):
+    """An element-wise operation on real numbers of one dtype, which its result has too."""
+
+    __slots__ = ()
+
+
+class TraceAtOnce(Trace):
+    """A trace that keeps values and has no parent."""
+
+    __slots__ = ()
+
+    def record_with_values(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        if type(primitive.jvp) is Diagonal:
+            found = _recorders[len(args)](self, primitive, args, params)
+            if found is not None:
+                return found
+        return super().record_with_values(primitive, args, params)
+
+
+_OPERAND = """
+    if type(x{i}) is Tracer and x{i}.owner is trace:
+        x{i} = x{i}.value
+        own = True
+    if type(x{i}) is ArrayImpl:
+        value{i}, weak{i} = x{i}._value, x{i}.weak_type
+    elif isinstance(x{i}, generic):
+        value{i}, weak{i} = x{i}, False
+    else:
+        return None
+"""
+
+_RECORDER = """
+def record(trace, primitive, args, params):
+    {operands}, = args
+    own = False
+    {each}
+    if not own:
+        return evaluate(primitive, args, params)
+    dtype = value0.dtype
+    if dtype not in usual{others} or gpus or config.may_check_values:
+        return None
+    run = quiet_copy().run
+    try:
+        result = run(primitive.impl, {values}, **params) if params else run(primitive.impl, {values})
+    except (TypeError, ValueError, OverflowError, MemoryError):
+        return None  # which comes to an error in the user's terms
+    if result.dtype is not dtype:
+        return None
+    if type(result) is not ndarray:
+        result = asarray(result)
+    result.setflags(False)
+    aval = {aval}
+    array = new(ArrayImpl)
+    array._value, array._aval, array.weak_type = result, aval, aval.weak_type
+    source = user_source(5)  # from the caller of what calls `bind` on
+    out = Tracer(trace, aval, array, primitive, source)
+    trace.ops.append(RealOp(primitive, args, params, (out,), source, ({operands},), array))
+    return out
+"""
+
+_WORDS: dict[str, Any] = {
+    **{word.__name__: word for word in (ArrayImpl, Aval, RealOp, Tracer, evaluate, user_source)},
+    **{"asarray": np.asarray, "generic": np.generic, "ndarray": np.ndarray, "new": object.__new__},
+    **{"config": config, "gpus": gpus, "quiet_copy": quiet_copy, "usual": {float32, float64}, "__name__": __name__},
+}
+
+
+class _Recorders(dict[int, Callable[[Trace, Primitive, Sequence[Any], dict[str, Any]], Any]]):
+    """By the number of operands, what records an operation, or gives None where it is none of the usual."""
+
+    def __missing__(self, count: int) -> Callable[..., Any]:
+        def of_each(text: str, joint: str) -> str:
+            return joint.join([text.format(i=i) for i in range(count)])
+
+        text = _RECORDER.format(
+            operands=of_each("x{i}", ", "),
+            each=of_each(_OPERAND, ""),
+            others="".join([f" or value{i}.dtype is not dtype" for i in range(1, count)]),
+            values=of_each("value{i}", ", "),
+            aval="args[0].aval" if count == 1 else f"Aval(result.shape, dtype, {of_each('weak{i}', ' and ')})",
+        )
+        words = dict(_WORDS)
+        exec(compile(text, "<a printed recorder>", "exec"), words)
+        self[count] = words["record"]
+        return self[count]
+
+
+_recorders = _Recorders()
