@@ -1,6 +1,6 @@
 """The CUDA backend: `compile_program(program) -> executable`, on arrays that lie on a device or are copied there.
 
-Knows where the memory of a call comes from, and what starts each instruction; `lowering` writes kernels, `running`
+Knows where the memory of a call comes from; `lowering` writes kernels, `launches` says how each starts, `running`
 starts them.
 """
 
@@ -20,7 +20,6 @@ from functad.backends.cuda.launches import ProgramLaunches, ptx_of
 from functad.backends.cuda.lowering import CudaLowering
 from functad.backends.cuda.runtime.device import CudaDevice, cuda_devices
 from functad.backends.cuda.runtime.direct import DeviceCallTypes, bind_on_device
-from functad.backends.cuda.runtime.launching import Launch, LibraryProduct
 from functad.backends.cuda.runtime.memory import DeviceMemory, described
 from functad.backends.cuda.runtime.pool import PoolBlock, Request, request
 from functad.backends.cuda.runtime.profiling import profile_of
@@ -31,16 +30,12 @@ from functad.backends.cuda.runtime.running import (
     Stretch,
     in_stretches,
 )
-from functad.backends.cuda.scalars.registry import SIMULATED
 from functad.backends.walking import Address
 from functad.errors import ArgumentError, DeviceError, DeviceFaultError, TooLargeError
 from functad.ir import Aval, Program
 from functad.lowering.memory.buffers import Buffer
 
-BLOCKS_OF_CORE = 2 if SIMULATED else machine_model.CUDA_BLOCKS_OF_CORE
-
 CallValue = np.ndarray | DeviceMemory
-Launcher = Callable[..., Launch | LibraryProduct]
 
 
 def compile_program(
