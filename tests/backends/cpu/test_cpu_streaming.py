@@ -13,7 +13,7 @@ RNG = np.random.default_rng(8)
 
 @pytest.fixture(autouse=True)
 def all_are_large(monkeypatch):
-    monkeypatch.setattr(machine_model, "STREAMED_RESULT", 0)
+    monkeypatch.setattr(machine_model, "STREAMED_BYTES", 0)
 
 
 def text_of(f, *args, **given):
@@ -80,9 +80,8 @@ def test_memory_that_does_not_begin_with_a_line():
     np.testing.assert_array_equal(found[0], x * 2)
 
 
-def test_small_results_stay_in_the_caches(monkeypatch):
+def test_what_the_caches_hold_stays_there(monkeypatch):
     monkeypatch.undo()
-    x = np.zeros((2048, 1024), np.float32)
-    assert "stream(" not in text_of(lambda x: -x, x) and "stream(" in text_of(
-        lambda x: -x, np.zeros((4096, 1024), np.float32)
-    )
+    x = np.zeros((4096, 1024), np.float32)
+    assert "stream(" in text_of(lambda x: -x, x) and "stream(" not in text_of(lambda x: -x, x[1:])
+    assert "stream(" not in text_of(lambda x: jnp.broadcast_to(x[:1], x.shape) * 2, x)
