@@ -144,9 +144,9 @@ def keep(found: Sequence[Row], name: str) -> Path:
     """Put rows in the place of those of the same numbers in a file of results, and write the table beside it."""
     path = report.RESULTS / "tuning" / f"{name}.json"
     kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"rows": []}
-    new = {row.number for row in found}
-    lines = [row for row in kept["rows"] if row["number"] not in new] + [row._asdict() for row in found]
     order = [*descriptions()]
+    others_of_before = {*order} - {row.number for row in found}
+    lines = [row for row in kept["rows"] if row["number"] in others_of_before] + [row._asdict() for row in found]
     lines.sort(key=lambda row: order.index(row["number"]))
     kept = {"date": time.strftime("%Y-%m-%d"), "machine": report.machine(), "rows": lines}
     path.parent.mkdir(exist_ok=True)
@@ -162,9 +162,8 @@ def table(kept: dict[str, Any]) -> str:
         "",
         f"{kept['machine']}, {kept['date']}, by `python -m benchmarks tuning`: the least of several times in µs,",
         "and their ratio to that with the number as it is; of half and twice as much where that changes the program.",
-        "*jitted*, *not jitted*: processor time of a call on one thread; *compiling*: what it takes by the clock;",
-        "*apart*: a call by the clock, on all threads, in a process of its own.",
-        "Others used the machine: 0.95 to 1.05 is as long, 0.8 to 1.25 where the clock counts.",
+        "Processor time of a call on one thread, or what *compiling* takes; *apart*: in a process of its own.",
+        "Others used the machine: 0.95 to 1.05 is as long, 0.8 to 1.25 of *compiling* and *apart*.",
         "",
         "| number | program | | as it is | other values |",
         "| --- | --- | --- | ---: | --- |",

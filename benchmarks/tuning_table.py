@@ -91,7 +91,9 @@ def measured(case: Case, number: str, seconds: float) -> Row:
     usual = getattr(machine_model, number)
     values = [usual, *values_of(number)]
     if case.way == APART:
-        times = {v: min(_in_another_process(case, number, v, seconds) for _ in range(2)) for v in values}
+        times = dict.fromkeys(values, math.inf)
+        for value in (*values, *values):
+            times[value] = min(times[value], _in_another_process(case, number, value, seconds))
     else:
         times = _in_turn(case, number, [usual, *changing(case, number)], seconds)
     return Row(number, case.title, case.way, {str(v): round(1e6 * t, 3) for v, t in times.items()})
@@ -234,7 +236,7 @@ def _prepared(case: Case, values: Sequence[Any]) -> Callable[[], object]:
 
 
 def _in_another_process(case: Case, number: str, value: Any, seconds: float) -> float:
-    """The least seconds by the clock, on all threads, in a process in which the number has never been another one."""
+    """The least seconds of processor time in a process in which the number has never been another one."""
     text = (
         f"from functad import machine_model; machine_model.{number} = {value!r}\n"
         f"from benchmarks.tuning_table import alone; alone({case.title!r}, {seconds!r})"
@@ -253,10 +255,12 @@ def _in_another_process(case: Case, number: str, value: Any, seconds: float) -> 
 def alone(title: str, seconds: float) -> None:
     """Print the least seconds of a program that runs apart."""
     case = next(c for c in [*CASES, *AVX512] if c.title == title and c.way == APART)
-    run, least, end = _prepared(case, arrays(case)), math.inf, time.perf_counter() + seconds
-    run()
-    while (started := time.perf_counter()) < end:
+    with config.context(num_threads=1):
+        run, least = _prepared(case, arrays(case)), math.inf
         run()
-        least = min(least, time.perf_counter() - started)
-        time.sleep(case.pause)
+        end = time.perf_counter() + seconds
+        while least == math.inf or time.perf_counter() < end:
+            started = time.thread_time()
+            run()
+            least = min(least, time.thread_time() - started)
     print(least)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-# What is timed: a call of a jitted function, or of one that is not; compiling it; a call in a process of its own, on
-# all threads, of what reads the number only once, or runs beside the call.
+# What is timed: a call of a jitted function, or of one that is not; compiling it; a call in a process of its own,
+# of what reads the number only once.
 JITTED, UNJITTED, COMPILED, APART = "jitted", "not jitted", "compiling", "apart"
 
 # What to try where half and twice are nothing.
@@ -29,7 +29,7 @@ class Case(NamedTuple):
         arguments: their dtypes and shapes, such as `f32[10,3] i32[7]<10`: normal numbers, and integers below a limit.
         way: what is timed.
         in_code: whether the number decides what LLVM makes of the same kernels.
-        environment: variables of a process of its own. pause: its seconds between calls.
+        environment: variables of a process of its own.
     """
 
     numbers: str
@@ -39,4 +39,3 @@ class Case(NamedTuple):
     way: str = JITTED
     in_code: bool = False
     environment: str = ""
-    pause: float = 0.0

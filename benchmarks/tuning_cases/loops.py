@@ -50,15 +50,15 @@ LOOPS = [
     Case("CHEAP_OPERATIONS", "the gradient of 100 steps of 1,000 roots", _of_roots, "f32[1000] f32[100,1000]"),
     Case(
         "LARGEST_HOISTED_PRODUCT",
-        "30 steps, 64 × 400 by 400 × 500",
+        "10 steps, 256 × 512 by 512 × 512",
         _sum_of_states,
-        "f32[400,500] f32[500,500] f32[64,500] f32[30,64,400]",
+        "f32[512,512] f32[512,512] f32[256,512] f32[10,256,512]",
     ),
     Case(
         "LARGEST_HOISTED_PRODUCT",
-        "100 steps, 128 × 400 by 400 × 500",
+        "10 steps, 256 × 256 by 256 × 512",
         _sum_of_states,
-        "f32[400,500] f32[500,500] f32[128,500] f32[30,128,400]",
+        "f32[256,512] f32[512,512] f32[256,512] f32[10,256,256]",
     ),
     Case(
         "MOST_EXTRA_BYTES",
@@ -126,15 +126,15 @@ LOOPS = [
     ),
     Case(
         "GATHERED_USES",
-        "a table of 1,000 rows read 1,500 times",
+        "a table of 1,000 rows read 1,200 times",
         lambda t, i, w: t[i] @ w,
-        "f32[1000,100] i32[1500]<1000 f32[100,100]",
+        "f32[1000,100] i32[1200]<1000 f32[100,100]",
     ),
     Case(
-        "GATHERED_USES GATHERED_PRODUCT",
-        "a table of 1,000 rows read 3,000 times",
+        "GATHERED_USES",
+        "a table of 1,000 rows read 1,400 times",
         lambda t, i, w: t[i] @ w,
-        "f32[1000,40] i32[3000]<1000 f32[40,64]",
+        "f32[1000,40] i32[1400]<1000 f32[40,64]",
     ),
     Case(
         "GATHERED_ROW",
@@ -150,9 +150,15 @@ LOOPS = [
     ),
     Case(
         "GATHERED_PRODUCT",
-        "a table of rows of 32 read 4 times each",
+        "1,000 of 250 rows of 64, to 12",
         lambda t, i, w: t[i] @ w,
-        "f32[1000,32] i32[4000]<1000 f32[32,32]",
+        "f32[250,64] i32[1000]<250 f32[64,12]",
+    ),
+    Case(
+        "GATHERED_PRODUCT",
+        "4,000 of 1,000 rows of 32, to 12",
+        lambda t, i, w: t[i] @ w,
+        "f32[1000,32] i32[4000]<1000 f32[32,12]",
     ),
     Case(
         "UPDATES_OF_PART",

@@ -24,7 +24,7 @@ def split_invariant(program: Program, invariant: Sequence[bool]) -> tuple[Progra
     inside: list[Eqn] = []
     for eqn in program.eqns:
         variables = [a for a in eqn.invars if isinstance(a, Var)]
-        if all(v in known for v in variables) and may_move(eqn) and not _is_trivial(eqn):
+        if all(v in known for v in variables) and not _is_trivial(eqn) and may_move(eqn):
             outside.append(eqn)
             known.update(eqn.outvars)
         else:
@@ -39,7 +39,7 @@ def split_invariant(program: Program, invariant: Sequence[bool]) -> tuple[Progra
 
 def may_move(eqn: Eqn) -> bool:
     """Whether an equation may be computed elsewhere, and as often as that takes: it has no effects, and surely ends."""
-    return not has_effects(eqn) and not _may_never_end(eqn)
+    return not (eqn.primitive.runs_functions and (has_effects(eqn) or _may_never_end(eqn)))
 
 
 def _may_never_end(eqn: Eqn) -> bool:

@@ -5,9 +5,9 @@ from functad.machine_model import facts
 THREEFRY_BLOCK = facts.SECOND_CACHE // 128
 """elements whose random bits are made at a time: five buffers stay in the second cache. Derived."""
 
-THREEFRY_PACKED = 160
-"""counters up to which random bits are made of Python's integers, that hold all of them, not by NumPy. Compared: 1
-takes 8 µs instead of 80, 10 9 instead of 38, 100 25 instead of 38, 250 as long."""
+THREEFRY_PACKED = 320
+"""counters up to which random bits are made of Python's integers, that hold all of them, not by NumPy. Compared with
+160: 170 take 0.58 of the time, 300 0.79."""
 
 STRICT_BLOCK = facts.SECOND_CACHE // 64
 """elements of a strict formula at a time: its temporaries stay in the second cache. Derived."""
@@ -22,8 +22,9 @@ GATHER_BLOCK = 1 << 16
 WINDOWS_BLOCK_BYTES = 8 * facts.SECOND_CACHE
 """bytes of unrolled windows at a time: in the last cache between the copy and the product. Derived."""
 
-WINDOWS_FEW_OUTPUTS = 128
-"""outputs of an image, with fewer of which one product of a block is better than one an image. Compared."""
+WINDOWS_FEW_OUTPUTS = 64
+"""outputs of an image, with fewer of which one product of a block is better than one an image. Compared with 128: 64
+and 81 outputs take 0.44 to 0.83 of the time."""
 
 PIECE_ELEMENTS = 1 << 27
 """elements that NumPy takes in one go, some 100 ms, so that Ctrl-C comes through. Chosen."""
@@ -60,8 +61,8 @@ FFT_AS_MATRIX = 1 << 13
 rows: on all threads, which otherwise each take rows of their own. One row of 10,000 takes 0.7, of 1,000,000 0.25 of
 the time, 50 rows of 10,000 take 1.7. Compared."""
 
-FFT_ROWS = 16
-"""see FFT_AS_MATRIX. Compared: so many rows of 65,536 take 0.8 of the time that they take as matrices."""
+FFT_ROWS = 32
+"""see FFT_AS_MATRIX. Compared with 16: 20 rows of 150,000 take 0.51 of the time that they take as matrices."""
 
 FFT_IN_KERNEL = 1 << 26
 """the longest axis that a kernel transforms, in 0.1 to 0.5 of NumPy's time, which does longer ones. Chosen: there

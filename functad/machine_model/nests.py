@@ -40,9 +40,9 @@ to store it is up to three times as fast, but from here on memory is what a user
 LARGEST_RECOMPUTED = 4 * facts.FUNCTION_OPERATIONS
 """operations of such a value. Derived: functions of a distance, and as many sums and products as take as long."""
 
-CACHE_BYTES_PER_NS = 50.0
-"""bytes that nests over the same rows write and read again in a ns: such rows are still in a cache. Compared: rows of
-2,048 numbers are normalised in 0.75 of the time if differences are computed again; exponentials are kept."""
+CACHE_BYTES_PER_NS = 25.0
+"""bytes that nests over the same rows write and read again in a ns: such rows are still in a cache. Compared with 50,
+Zen 3: squares of differences take 0.81 to 0.91 of the time if they are computed again; exponentials are kept."""
 
 SMALLEST_ANEW = 1 << 20
 """bytes of what a nest stores for others, from which they rather compute it again from what it read, if that is quick.
@@ -114,9 +114,9 @@ written in the place of its operand takes 0.1 to 1.1 of it in rows of up to MOST
 LONGEST_FUNCTIONS_WRITTEN_OUT = 6
 """the same where functions are computed. Compared: `exp` takes 0.2 to 0.9 of the time, 0.9 to 1.5 in rows of 7."""
 
-SMALLEST_SHIFTED_SLICE = 4096
+SMALLEST_SHIFTED_SLICE = 1024
 """bytes of a carry that is stacked before and after each step, to lie in one buffer, seen twice. Must exceed what
-small loops keep in variables (MOST_VARIABLES). Compared."""
+small loops keep in variables (MOST_VARIABLES). Compared with 4,096: 0.71 to 0.98 of the time."""
 
 # ---- what a kernel is written like
 
@@ -132,8 +132,9 @@ MOST_VARIABLES = 16
 MOST_STATEMENTS = int(0.4e9 / facts.STATEMENT_NS)
 """statements of a small loop; a function counts as STATEMENTS_OF_FUNCTION. Derived: 0.4 s to compile."""
 
-LONGEST_SMALL_STEP = 500.0
-"""ns of a step of a loop that becomes one function: threads could not share so little. Compared."""
+LONGEST_SMALL_STEP = 1000.0
+"""ns of a step of a loop that becomes one function: threads could not share so little. Compared with 500, on one
+thread: steps of 200 sines take 0.68 of the time, of 450 products and sums 0.37."""
 
 ROWS_WEIGH = 5.0
 """times that the cost of such a step counts if it has rows, which threads may share for all steps. Compared."""

@@ -23,8 +23,12 @@ CONVOLUTION_BLOCK_BYTES = 2 * facts.SECOND_CACHE
 WIDE_ROW = 32
 """outputs of a row that are worth a matrix product of their own. Compared."""
 
-FEW_FEATURES = 16
-"""features of a convolution, or outputs or taps, that are too few for matrix products to be fast. Compared."""
+FEW_OUTPUTS = 16
+"""outputs or taps of a convolution that are too few for matrix products to be fast. Compared."""
+
+UNROLLED_FEATURES = 32
+"""features of a convolution, fewer of which are worth a copy of the input for each tap. Compared with 16, Zen 3: 20 to
+30 features that lie side by side take 0.76 to 0.93 of the time."""
 
 SHORT_ROW_OF_A_COPY = 8
 """elements of a row that is copied at once; of shorter ones, elements that lie apart are taken one by one. Compared."""
@@ -51,14 +55,15 @@ DIRECT_TIME = 3.0
 """times as long as in a large matrix product a term of a convolution takes that is summed in loops. Compared, on Zen 3:
 18 to 30 operations a ns, of 95."""
 
-UNROLLED_OUTPUTS = 11
-"""outputs whose terms take as long as to copy the input of a tap. Compared, on Zen 3."""
+UNROLLED_OUTPUTS = 16
+"""outputs whose terms take as long as to copy the input of a tap. Compared with 11, Zen 3: 0.67 to 1.04 of the time."""
 
 UNROLLED_ROW = 14
 """elements of such a copy that take as long as to begin a row of it. Compared, on Zen 3."""
 
-SHIFTED_FEATURES = 12
-"""terms that take as long as to begin a product for each tap, and to add it up. Compared, on Zen 3."""
+SHIFTED_FEATURES = 18
+"""terms that take as long as to begin a product for each tap, and to add it up. Compared with 12, Zen 3: 0.71 to 1.01
+of the time."""
 
 WINDOW_OUTPUTS = 4
 """outputs of a product of windows from which on its sums do not wait for each other. Chosen: of two vectors each, for
@@ -80,8 +85,9 @@ ACCUMULATORS = 18
 WEIGHTS_IN_REGISTERS = 64
 """weights that are kept in registers, or read from the first cache at no cost. Compared."""
 
-DIRECT_PRODUCTS = 288
-"""terms of a sum that a convolution of few features and outputs computes in loops. Compared."""
+DIRECT_PRODUCTS = 576
+"""terms of a sum that a convolution of few features and outputs computes in loops. Compared with 288, Zen 3: 432 terms
+take 0.16 to 0.66 of the time."""
 
 SINGLE_OUTPUTS = 2
 """outputs of a convolution, at most, that loops compute however many terms they have, of windows of
@@ -117,10 +123,9 @@ LONG_EXTREMUM_ROW = 256
 """elements of a row from which on an extremum is looked for by blocks: others are read twice. Compared with 512: rows
 of 260 to 500 take 0.75 to 0.99 of the time."""
 
-TALL_COLUMNS = 1 << 17
+TALL_COLUMNS = 1 << 16
 """elements of one array of columns, no fewer than these high, from which on the place of their extrema is found by two
-reductions. Compared: at 160,000 elements 22 us instead of 209; but at 50,000 30 instead of 8.
-"""
+reductions. Compared with twice as many, Zen 3: 70,000 to 80,000 take 0.18 to 0.30 of the time."""
 
 COMPARISONS_OF_SEARCH = 256
 """comparisons that take as long as to sort a value, or to look an element up among sorted ones. Compared: a million
@@ -161,6 +166,10 @@ NETWORK_BYTES = 128
 FEWEST_NETWORK_ROWS = 8
 """rows from which on a network, which is made for more, takes less time than one after another. Compared."""
 
+FEWEST_LEVELLED = 64
+"""elements of a row, at least, that is sorted by levels. Compared with 80: rows of 78 normal numbers take 0.30 of the
+time, of numbers that differ by many orders 1.3."""
+
 LEVELLED_ROW = 1 << 14
 """elements of a row, at most, that is sorted by as many levels as it has elements; a longer one does not stay in the
 second cache. Compared: 1,000 keys and their places take 4 us and not 10, 10,000 52 and not 139."""
@@ -175,8 +184,8 @@ DIGIT_BITS = 8
 LARGER_DIGIT_BITS = 11
 """bits of a digit in rows longer than LONG_DIGITS_ROW: three digits of a word instead of four. Compared."""
 
-LONG_DIGITS_ROW = 1 << 13
-"""elements of a row from which larger digits pay. Compared."""
+LONG_DIGITS_ROW = 1 << 12
+"""elements of a row from which larger digits pay. Compared with twice as many: 0.81 to 0.88 of the time."""
 
 NETWORK_ROW_BESIDE_NUMPY = 48
 """elements of a row, at most, that is sorted beside others where NumPy sorts by vectors. Compared: 1,000 rows of 100

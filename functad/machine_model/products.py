@@ -104,10 +104,9 @@ OWN_DIRECT_COLUMNS = 256
 """columns of such a product, at most, that is faster than packed, however much there is to do. Compared, on Emerald
 Rapids: 0.86 to 0.97 of the time, with 512 columns 0.96 to 1.13."""
 
-THIN_TERMS = 32
-"""terms of a product, at most, that functad's own does in tiles of 6 rows, with AVX2 and no longer vectors. Compared,
-on Zen 3: 0.2 to 0.97 of OpenBLAS's time from 64 x 64 to 6,000 x 6,000, added to 64 long rows 1.0 to 1.17, with 64 terms
-0.9 to 1.0."""
+THIN_TERMS = 64
+"""terms of a product, at most, that functad's own does in tiles of 6 rows, with AVX2 and no longer vectors. Compared
+with 32, Zen 3: 33 to 64 terms take 0.80 to 0.98 of OpenBLAS's time, added to 64 long rows up to 1.07."""
 
 THIN_TURNED_TERMS = 16
 """the same where the left operand is transposed. Compared: 0.2 to 0.97, with 32 terms up to 1.1."""

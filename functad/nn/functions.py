@@ -486,7 +486,8 @@ def _inexact(x: Any) -> Any:
 
 def _shifted(x: Any, axis: AxisArgument, where: Any) -> Any:
     """`x` minus its maximum, which cancels in every softmax; what takes no part becomes minus infinity."""
-    peak = jnp.max(lax.stop_gradient(x), axis, keepdims=True, initial=-math.inf, where=where)
+    initial = None if where is None and x.size else -math.inf
+    peak = jnp.max(lax.stop_gradient(x), axis, keepdims=True, initial=initial, where=where)
     if where is not None:
         x = jnp.where(where, x, jnp.full_like(x, -math.inf))
     return x - peak

@@ -86,6 +86,7 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "WRITTEN_BY_LINES": (1,),
     "PAIRED_ROW": (1,),
     "COUNTED_ROW": (0, 4),
+    "FEWEST_LEVELLED": (2,),
     "FEWEST_CROSSED": (2, 3),
     "SMALLEST_CROSSED": (1,),
     "MOST_PARTS": (1, 3),

@@ -321,7 +321,7 @@ def test_each_move_needs_what_its_loops_have():
     """The check asks about the parameters of the primitives that a move names."""
     program = functad.make_jaxpr(lambda rows: recurrent(PARAMS, rows))(ROWS)
     (scan,) = scans(program)
-    allowed = [m.name for m in moves.MOVES if m.is_allowed(scan)]
+    allowed = [m.name for m in moves.allowed("each", scan)]
     assert "small products" in allowed and "loop-invariant code" in allowed
     assert not {"linear recurrences", "stacks computed slice by slice", "strips", "scan fusion"} & {*allowed}
 

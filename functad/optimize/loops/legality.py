@@ -17,7 +17,7 @@ Need = Callable[..., bool]  # what must hold of one loop, or of two
 
 
 def known_steps(*scans: Eqn) -> bool:
-    return all(e.params["length"] != UNKNOWN for e in scans)
+    return UNKNOWN not in [e.params["length"] for e in scans]
 
 
 def steps_of_while(scan: Eqn) -> bool:

@@ -8,8 +8,7 @@ but simplify what runs in them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
-from typing import Literal as Among
+from typing import Any, Literal
 
 from functad.control.scan import scan_p
 from functad.control.while_loop import while_p
@@ -33,7 +32,7 @@ from functad.optimize.loops.strips import cut_into_strips, sums_behind_strip
 from functad.optimize.loops.unrolling import unroll
 from functad.records import NamedTuple
 
-Round = Among["as written", "each", "around", "equal"]
+Round = Literal["as written", "each", "around", "equal"]
 """When a move is made: with loops as they were written; with each, once what runs in it is simplified; with each again,
 when that is done to all, as it counts who else reads what stands around them; and once equal equations are one."""
 
@@ -50,16 +49,13 @@ class LoopMove(NamedTuple):
     """
 
     name: str
-    way: Among["joined", "cut", "before", "after", "inside", "laid out"]
+    way: Literal["joined", "cut", "before", "after", "inside", "laid out"]
     of: tuple[Primitive, ...]
     round: Round
     needs: tuple[Need, ...]
     apply: Callable[..., Any]
     pays: tuple[str, ...]
     because: str
-
-    def is_allowed(self, *loops: Eqn) -> bool:
-        return self.of == tuple([e.primitive for e in loops]) and all(holds(*loops) for holds in self.needs)
 
 
 _SCAN, _WHILE = (scan_p,), (while_p,)
@@ -115,3 +111,9 @@ MOVES: tuple[LoopMove, ...] = (
     LoopMove("while loops of the same steps", "joined", _TWO_WHILES, "equal", (), merge, (), _ALIKE),
 )  # fmt: skip
 """In this order. Each sees what those before it have left."""
+
+
+def allowed(round: Round, *loops: Eqn) -> list[LoopMove]:
+    """The moves of a round that a loop allows, or two."""
+    of = tuple([e.primitive for e in loops])
+    return [m for m in MOVES if m.round == round and m.of == of and all([holds(*loops) for holds in m.needs])]

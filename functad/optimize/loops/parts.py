@@ -9,7 +9,7 @@ from typing import Any
 
 from functad.control.scan import scan_p
 from functad.control.while_loop import while_p
-from functad.editing.common_subexpressions import atom_key, share_common_subexpressions
+from functad.editing.common_subexpressions import atom_key
 from functad.editing.rewriting import View
 from functad.editing.substitution import Substitution, copied
 from functad.ir import Atom, Aval, Eqn, Program, Var
@@ -185,15 +185,13 @@ class WhileLoop(LoopBody):
         return [*(a for a, _ in self.cond_consts), *super().operands]
 
     def eqn(self) -> Eqn:
-        """The equation; what its body computes twice is computed once."""
         cond, body = self.origin.params["cond_jaxpr"], self.origin.params["body_jaxpr"]
         carried = [c.read for c in self.carries]
         first, inside = [v for _, v in self.cond_consts], [v for _, v in self.consts]
-        joined = body.replace(invars=[*inside, *carried], eqns=self.eqns, outvars=self.given)
         params = {
             "cond_jaxpr": cond.replace(invars=[*first, *carried], eqns=self.cond_eqns, outvars=[self.goes_on]),
             "cond_nconsts": len(first),
-            "body_jaxpr": share_common_subexpressions(joined),
+            "body_jaxpr": body.replace(invars=[*inside, *carried], eqns=self.eqns, outvars=self.given),
             "body_nconsts": len(inside),
         }
         return self.origin.replace(invars=self.operands, outvars=self.results, params=params)

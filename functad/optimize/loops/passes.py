@@ -12,6 +12,7 @@ from functad.config import own_optimisations
 from functad.control.conditional import cond_p
 from functad.control.scan import scan_p
 from functad.control.while_loop import while_p
+from functad.editing.common_subexpressions import share_common_subexpressions
 from functad.editing.rewriting import View
 from functad.editing.substitution import Substitution
 from functad.ir import Atom, Eqn, Literal, Program, memoised
@@ -66,15 +67,15 @@ def join_loops(program: Program, round: moves.Round) -> Program:
 
 def _first_joined(eqns: Sequence[Eqn], round: moves.Round) -> tuple[list[Eqn], Substitution] | None:
     """The equations with one loop in the place of two, and what stands for results that it has not."""
-    rows = [m for m in moves.MOVES if m.round == round]
     for i, j in _pairs(eqns):
-        for move in rows:
-            if not move.is_allowed(eqns[i], eqns[j]) or (parted := apart(eqns, i, j)) is None:
+        for move in moves.allowed(round, eqns[i], eqns[j]):
+            if (parted := apart(eqns, i, j)) is None:
                 continue
             first, second = take_apart(eqns[i], copy=True), take_apart(eqns[j], copy=True)
             renamed = move.apply(first, second)
             if renamed is not None:
-                made, (before, after) = first.eqn(), parted
+                before, after = parted
+                made = _with_bodies(first.eqn(), share_common_subexpressions)  # what both compute, once
                 if watching.observer is not None:
                     watching.observer.rewrote(move, eqns[j], made)
                 return [*eqns[:i], *before, made, *renamed.within([*after, *eqns[j + 1 :]])], renamed
@@ -104,17 +105,18 @@ def _move(program: Program, simplify: Simplify, strip: int | None = None) -> Pro
     """
     view = View(program)
     for eqn in program.eqns:
-        written = _with_numbers(view.read_all(eqn))
-        with within(written):
-            eqn = _with_bodies(written, simplify)
-        if eqn.primitive in LOOPS:
-            loop = take_apart(eqn, view)
-            loop.origin = written
-            if isinstance(loop, Scan):
-                loop.simplify, loop.alone, loop.strip = simplify, partial(_alone, simplify), strip
-            _apply("each", loop, eqn)
-        else:
+        eqn = written = view.read_all(eqn)
+        if isinstance(eqn.primitive.lower, ControlFlow):
+            written = _with_numbers(eqn)
+            with within(written):
+                eqn = _with_bodies(written, simplify)
+        if eqn.primitive not in LOOPS:
             view.emit(eqn)
+            continue
+        loop = take_apart(eqn, view)
+        if isinstance(loop, Scan):
+            loop.origin, loop.simplify, loop.alone, loop.strip = written, simplify, partial(_alone, simplify), strip
+        _apply(moves.allowed("each", written), loop)
     return view.finish()
 
 
@@ -127,26 +129,26 @@ def _look_around(program: Program) -> Program:
     view = View(program)
     for eqn in program.eqns:
         eqn = view.read_all(eqn)
-        if eqn.primitive in LOOPS:
-            _apply("around", take_apart(eqn, view), eqn)
+        rows = moves.allowed("around", eqn) if eqn.primitive in LOOPS else []
+        if rows:
+            _apply(rows, take_apart(eqn, view))
         else:
             view.emit(eqn)
     return view.finish()
 
 
-def _apply(round: moves.Round, loop: Scan | WhileLoop, eqn: Eqn) -> None:
-    """Emit a loop, which is this equation, after its moves, with what they compute before and after it."""
-    view, start = loop.view, loop.state
-    for move in [m for m in moves.MOVES if m.round == round]:
-        if loop.instead is None and move.is_allowed(loop.origin):
-            before = loop.state
-            move.apply(loop)
-            if watching.observer is not None and loop.state != before:
-                watching.observer.rewrote(move, eqn, loop.eqn())
-    if loop.instead is not None:
-        view.replace(eqn.outvars, view.compute(loop.instead, loop.operands, eqn))
-        return
-    view.emit(eqn if loop.state == start else loop.eqn())
+def _apply(rows: Sequence[moves.LoopMove], loop: Scan | WhileLoop) -> None:
+    """Emit a loop after its moves, and what they compute before and after it."""
+    view, eqn = loop.view, loop.origin
+    for move in rows:
+        before = loop.state if watching.observer is not None else ()
+        move.apply(loop)
+        if watching.observer is not None and loop.state != before:
+            watching.observer.rewrote(move, eqn, loop.eqn())
+        if loop.instead is not None:
+            view.replace(eqn.outvars, view.compute(loop.instead, loop.operands, eqn))
+            return
+    view.emit(loop.eqn())
     for fun, operands, results in reversed(loop.after):
         view.replace(results, view.compute(fun, operands, eqn))
 
@@ -156,12 +158,10 @@ def _apply(round: moves.Round, loop: Scan | WhileLoop, eqn: Eqn) -> None:
 
 def _with_bodies(eqn: Eqn, change: Simplify) -> Eqn:
     """An equation that runs other Programs in the place of its own."""
-    params = dict(eqn.params)
-    for name in {"jaxpr", "cond_jaxpr", "body_jaxpr"} & params.keys():
-        params[name] = change(params[name])
     if eqn.primitive is cond_p:
-        params["branches"] = tuple(map(change, params["branches"]))
-    return eqn.replace(params=params)
+        return eqn.replace(params={**eqn.params, "branches": tuple(map(change, eqn.params["branches"]))})
+    names = ("jaxpr",) if eqn.primitive is scan_p else ("cond_jaxpr", "body_jaxpr")
+    return eqn.replace(params={**eqn.params, **{name: change(eqn.params[name]) for name in names}})
 
 
 def _with_numbers(eqn: Eqn) -> Eqn:

@@ -44,9 +44,9 @@ def hoist_products(scan: Scan) -> None:
     known = slices | {v for _, v in scan.consts}
     chosen: list[Eqn] = []
     computed: list[Eqn] = []
-    for eqn in filter(may_move, scan.eqns):
+    for eqn in scan.eqns:
         variables = [a for a in eqn.invars if isinstance(a, Var)]
-        if eqn.primitive.multiple_results or not known.issuperset(variables):
+        if eqn.primitive.multiple_results or not known.issuperset(variables) or not may_move(eqn):
             continue
         (out,) = eqn.outvars
         if not slices.isdisjoint(variables):

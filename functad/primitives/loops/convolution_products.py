@@ -75,14 +75,18 @@ def way_of_products(conv: Convolution) -> str:
     """Copy what is fewer: the taps of few features, or the shares of few outputs."""
     if conv.taps == 1:
         return "shifted"
-    few = machine_model.FEW_FEATURES
+    few = machine_model.FEW_OUTPUTS
     few_outputs = conv.outputs <= few and 2 * conv.outputs <= conv.features and conv.taps <= few
     if few_outputs and all(axis.stride == 1 for axis in conv.axes):
         return "summed"
     row = math.prod(axis.count for axis in conv.axes[1:])
     if conv.features * conv.taps * row > machine_model.MOST_COPIED_ELEMENTS:
         return "shifted"
-    return "unrolled" if conv.features < few or _beyond(conv) > machine_model.MOST_EXTRA_WORK else "shifted"
+    return (
+        "unrolled"
+        if conv.features < machine_model.UNROLLED_FEATURES or _beyond(conv) > machine_model.MOST_EXTRA_WORK
+        else "shifted"
+    )
 
 
 def _beyond(conv: Convolution) -> float:

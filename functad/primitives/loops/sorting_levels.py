@@ -22,7 +22,7 @@ from functad.primitives.loops.text import cast
 def sorts_by_levels(rows: SortedRows, keys: Sequence[Key]) -> bool:
     """Whether rows are neither short nor long, and a key and a position fit into a word."""
     fits = len(keys) == 1 and keys[0].word.itemsize <= 4
-    return fits and machine_model.COUNTED_ROW < rows.length <= machine_model.LEVELLED_ROW
+    return fits and machine_model.FEWEST_LEVELLED <= rows.length <= machine_model.LEVELLED_ROW
 
 
 def levels_text(rows: SortedRows, key: Key, dtype: np.dtype, otherwise: Sequence[str]) -> list[str]:

@@ -275,7 +275,7 @@ def test_compiled_sort_of_rows_side_by_side(dtype, monkeypatch):
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "uint8"])
 def test_sort_by_levels(dtype, monkeypatch):
     """Rows that spread out, that lie together but for a few numbers, that are equal, and that hold no finite number."""
-    monkeypatch.setattr(machine_model, "COUNTED_ROW", 4)
+    monkeypatch.setattr(machine_model, "FEWEST_LEVELLED", 5)
     rng = np.random.default_rng(17)
     spread = 40 * rng.normal(size=60)
     for row in (spread, np.where(spread > 90, 200, spread / 400), 0 * spread, -np.inf + np.abs(spread)):

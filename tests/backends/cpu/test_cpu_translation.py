@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+import weakref
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from functad.backends.cpu.compile import frontend, machine, translation
 from functad.backends.cpu.compile.loader import load_object
 from functad.backends.cpu.compile.target import has_masked_vectors
 from functad.errors import CompilationError
+from functad.system.garbage import collection_paused
 from tests.backends.cpu.test_cpu_machine import run
 
 PREAMBLE = "from math import inf\nfrom functad.backends.cpu.scalars.elementary import f32, i64, maximum, where\n"
@@ -288,3 +290,13 @@ def test_what_kernels_have_in_common_is_remembered_and_forgotten(monkeypatch: py
     (lowered,) = machine._kernels(source, "k.py", {"kernel": [np.dtype("float64")] * 2}, {}, fused=False)
     assert len(translation._constants) <= 3 and len(translation._operations) <= 3
     assert str(lowered.function).count("0x8000000000000000") == 1  # the zeros are not taken for one another
+
+
+def test_instructions_go_with_the_text_without_a_search_for_garbage() -> None:
+    source = PREAMBLE + "def kernel(x, out, start, stop):" + SIMPLE["a choice"]
+    signatures = {"kernel": [np.dtype("int64")] * 2}
+    with collection_paused():
+        (part,) = machine._kernels(source, "kernels.py", signatures, {}, fused=False)
+        instruction = weakref.ref(part.library.module.functions[0].blocks[0].instructions[0])
+        text = part.library.get_llvm_str()
+        assert instruction() is None and part.library.get_llvm_str() is text

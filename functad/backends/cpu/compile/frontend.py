@@ -273,11 +273,24 @@ class Library(codegen.CodeLibrary):
 
     def get_llvm_str(self) -> str:
         # Only asked when nothing is added any more; what many kernels call is asked for each of them.
-        self._text = self._text or str(self.module)
+        if not self._text:
+            self._text = str(self.module)
+            _forget_blocks(self.module)
         return self._text
 
     def get_asm_str(self) -> str:
         raise NotImplementedError("the library holds IR, no machine code")
+
+
+def _forget_blocks(module: ir.Module) -> None:
+    """Let go of what functions do, which is text now: blocks and instructions know one another, until a search for
+    garbage finds them.
+    """
+    for function in module.functions:
+        for block in function.blocks:
+            for value in (*block.instructions, block):
+                vars(value).clear()
+        function.blocks.clear()
 
 
 class _Interpreter(Interpreter):

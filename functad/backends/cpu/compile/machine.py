@@ -45,9 +45,11 @@ from functad.backends.cpu.scalars import special_numba as special_numba
 from functad.backends.cpu.scalars import squares_numba as squares_numba
 from functad.errors import CompilationError
 from functad.records import NamedTuple
+from functad.system.garbage import spare_from_search
 
 _I64 = ir.IntType(64)
 refresh()  # the first time takes long, which the import is to bear
+spare_from_search()  # of Numba's modules, after the first compilation
 
 
 def compile_kernels(
