@@ -32,7 +32,7 @@ gc.set_threshold(50_000, 20, 20)
 LONGEST = [
     f"test_{name}.py"
     for name in (
-        "cpu_fourier cpu_primitives cpu_movement primitives stats control_nesting numpy_values benchmarks "
+        "cpu_fourier cpu_primitives cpu_movement primitives stats control_nesting numpy_values benchmarks tuning "
         "random_modes linear_loops cuda running cpu_small_loops numpy_fft cpu_plain scipy_special accuracy "
         "cpu_control fuzz notebooks cpu_windows plain_numpy key_reuse train numba_primitive compile_growth train_text "
         "cuda_machine_code cpu_sorts stacks "
