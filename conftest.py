@@ -40,7 +40,7 @@ LONGEST = [
         "interrupts "
         "scalar_promotion sums typed_keys cpu_signed_zeros calls rotations benchmarks_gradbench odeint "
         "cpu_while_gradients cpu_fused cpu_largest train_rnn cpu_counters numpy_gradients "
-        "cpu_elementwise nn_recurrent reductions fuzz_found api_autodiff nn_multi_head "
+        "cpu_elementwise nn_recurrent reductions fuzz_found autodiff nn_multi_head "
         "small_matrices factorising equal_values synthetic_digits mnist cpu_machine cpu_math checkpoints imports "
         "gathered_products crossed "
         "lowering_products "
