@@ -32,7 +32,7 @@ gc.set_threshold(50_000, 20, 20)
 LONGEST = [
     f"test_{name}.py"
     for name in (
-        "cpu_fourier cpu_primitives cpu_movement primitives stats control_nesting numpy_values benchmarks "
+        "cpu_fourier cpu_primitives cpu_movement primitives stats control_nesting numpy_values benchmarks tuning "
         "random_modes linear_loops cuda running cpu_small_loops numpy_fft cpu_plain scipy_special accuracy "
         "cpu_control fuzz notebooks cpu_windows plain_numpy key_reuse train numba_primitive compile_growth train_text "
         "cuda_machine_code cpu_sorts stacks "
@@ -40,7 +40,7 @@ LONGEST = [
         "interrupts "
         "scalar_promotion sums typed_keys cpu_signed_zeros calls rotations benchmarks_gradbench odeint "
         "cpu_while_gradients cpu_fused cpu_largest train_rnn cpu_counters numpy_gradients "
-        "cpu_elementwise nn_recurrent reductions fuzz_found api_autodiff nn_multi_head "
+        "cpu_elementwise nn_recurrent reductions fuzz_found autodiff nn_multi_head "
         "small_matrices factorising equal_values synthetic_digits mnist cpu_machine cpu_math checkpoints imports "
         "gathered_products crossed "
         "lowering_products "

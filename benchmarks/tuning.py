@@ -145,8 +145,8 @@ def keep(found: Sequence[Row], name: str) -> Path:
     path = report.RESULTS / "tuning" / f"{name}.json"
     kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"rows": []}
     order = [*descriptions()]
-    others_of_before = {*order} - {row.number for row in found}
-    lines = [row for row in kept["rows"] if row["number"] in others_of_before] + [row._asdict() for row in found]
+    stay = {*compared()} - {row.number for row in found}
+    lines = [row for row in kept["rows"] if row["number"] in stay] + [row._asdict() for row in found]
     lines.sort(key=lambda row: order.index(row["number"]))
     kept = {"date": time.strftime("%Y-%m-%d"), "machine": report.machine(), "rows": lines}
     path.parent.mkdir(exist_ok=True)

@@ -83,6 +83,7 @@ class Config(threading.local):
     cuda_products: str
     default_matmul_precision: str | None
     cuda_atomics: bool
+    cuda_capability: str
     numpy_dtype_promotion: str
     numpy_rank_promotion: str
     check_programs: bool

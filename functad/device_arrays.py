@@ -89,9 +89,10 @@ def memory_of(x: DeviceArray) -> Any:
 
 
 def give_back(x: Any, memory: Any) -> None:
-    """Let an array that was donated have its memory again."""
-    x.__class__ = device_class_for(x.aval)
-    hold(x, memory)
+    """Let an array have its memory again if it was donated, or is about to be: its name is in the memory's place."""
+    if type(_held.__get__(x)) is str:
+        x.__class__ = device_class_for(x.aval)
+        hold(x, memory)
 
 
 def device_class_for(aval: Aval) -> type[DeviceArray]:

@@ -87,6 +87,11 @@ OPTIONS: dict[str, Option] = {
         SWITCH,
         "updates of floats on GPUs may be added as they come: faster, but sums are rounded otherwise each time",
     ),
+    "cuda_capability": Option(
+        "9.0",
+        ("5.2", "6.0", "6.1", "7.0", "7.5", "8.0", "8.6", "8.7", "8.9", "9.0", "10.0", "12.0"),
+        "the compute capability of GPUs for which `jit(f, backend='cuda').lower(x).ptx` is written",
+    ),
     "numpy_dtype_promotion": Option(
         "standard",
         ("standard", "strict"),

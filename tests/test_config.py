@@ -53,6 +53,7 @@ def test_defaults():
         "cuda_products": "cublas",
         "default_matmul_precision": None,
         "cuda_atomics": False,
+        "cuda_capability": "9.0",
         "numpy_dtype_promotion": "standard",
         "numpy_rank_promotion": "allow",
         "check_programs": False,

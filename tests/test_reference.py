@@ -323,6 +323,9 @@ CALLS = {
         "DTypeError": "jnp.ldexp(x, x)",
         "ArgumentError": "jnp.gcd(x, x)",
     },
+    "functad.numpy.bessel": {
+        "DTypeError": "jnp.i0(x + 1j)",
+    },
     "functad.numpy.bits": {
         "DTypeError": "jnp.packbits(x)",
         "ArgumentError": "jnp.packbits(jnp.arange(3), bitorder='no')",
@@ -433,7 +436,7 @@ CALLS = {
     },
     "functad.numpy.ufuncs": {
         "ShapeError": "jnp.hypot(x, x[:2])",
-        "DTypeError": "jnp.i0(x + 1j)",
+        "DTypeError": "jnp.hypot(x, x + 1j)",
     },
     "functad.ops": {
         "ShapeError": "functad.ops.segment_sum(x, jnp.arange(2))",

@@ -225,6 +225,8 @@ CONVOLUTIONS = [
 ]
 
 SEARCH = [
+    Case("ROW_LOOKED_THROUGH", "rows of 300 sorted", lambda x: jnp.sort(x, 1), "f32[100,300]"),
+    Case("ROW_LOOKED_THROUGH", "rows of 700 sorted", lambda x: jnp.sort(x, 1), "f32[100,700]"),
     Case(
         "EXTREMUM_BLOCK LONG_EXTREMUM_ROW",
         "places of the largest of rows of 400",

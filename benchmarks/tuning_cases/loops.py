@@ -45,6 +45,12 @@ _of_roots = functad.grad(
 
 
 LOOPS = [
+    Case(
+        "PACKED_WEIGHT_ROWS",
+        "12 steps of a network of 256, one row",
+        lambda w, c: last_state(lambda c: jnp.tanh(c @ w), 12)(c),
+        "f32[256,256] f32[1,256]",
+    ),
     Case("UNROLLED_STEPS", "6 steps of 1,000 numbers", last_state(jnp.sin, 6), "f32[1000]"),
     Case("UNROLLED_STEPS", "12 steps of 1,000 numbers", last_state(jnp.sin, 12), "f32[1000]"),
     Case("CHEAP_OPERATIONS", "the gradient of 100 steps of 1,000 roots", _of_roots, "f32[1000] f32[100,1000]"),

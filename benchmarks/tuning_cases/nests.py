@@ -50,6 +50,7 @@ def _of_network(x: Any, w: Any, v: Any) -> Any:
 
 
 NESTS = [
+    Case("STREAMED_TOGETHER", "twice 2,048 × 2,048", lambda x: x * 2.0, "f32[2048,2048]"),
     Case("MOST_STACKED_APART", "tanh of 5 stacked arrays of 10,000", _sum_of_stacked, " ".join(["f32[10000]"] * 5)),
     Case("MOST_STACKED_APART", "tanh of 12 stacked arrays of 10,000", _sum_of_stacked, " ".join(["f32[10000]"] * 12)),
     Case(
@@ -214,6 +215,8 @@ RUNNING = [
 ]
 
 MACHINE_CODE = [
+    Case("MOST_QUESTIONS", "10,000 elements among 100", jnp.isin, "i32[10000] i32[100]", in_code=True),
+    Case("MOST_QUESTIONS", "10,000 elements among 150", jnp.isin, "i32[10000] i32[150]", in_code=True),
     Case("VECTORS_ADDED_AT_ONCE", "a sum of 10,000", jnp.sum, "f32[10000]", in_code=True),
     Case(
         "MOST_VECTORS_OF_SUMS",

@@ -26,7 +26,6 @@ from functad.device_arrays import (
     placed,
     to_device,
 )
-from functad.errors import TooLargeError
 from functad.ir import Aval
 from functad.layouts import CPU, Device, device_named
 from functad.records import NamedTuple
@@ -144,8 +143,7 @@ class _DeviceCallText(CallText):
         self.held: list[str] = []  # the memory of arguments on the device
         self.objects |= {
             "DeviceArray": DeviceArray, "DeviceKeyArray": DeviceKeyArray, "memory_of": memory_of, "hold": hold,
-            "memory_of_type": _memory_of_type, "consume": consume, "give_back": give_back, "TooLarge": TooLargeError,
-            "D": device,
+            "memory_of_type": _memory_of_type, "consume": consume, "give_back": give_back, "D": device,
         }  # fmt: skip
 
     def enter_on_device(
@@ -190,9 +188,9 @@ class _DeviceCallText(CallText):
             self.add(f"    if type({leaf}) is {self.classes[i]}: consume({leaf}, {self.object(name)})")
         for i, _ in donated:
             self.add(f"    if getrefcount(v{i}) >= SOLE_OWNER or v{i}.block.shared: v{i} = v{i}.copy()")
-        self.add(f"    values = gather([{', '.join(given)}])", "except TooLarge:")
+        self.add(f"    values = gather([{', '.join(given)}])", "except BaseException:")  # so nothing was started
         for i, _ in donated:
-            self.add(f"    if type({self.leaves[i]}) is Donated: give_back({self.leaves[i]}, v{i})")
+            self.add(f"    give_back({self.leaves[i]}, v{i})")
         self.add("    raise", "values = launch(*values)")
 
     def build(self, results: Results) -> None:

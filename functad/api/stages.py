@@ -143,6 +143,21 @@ class Lowered:
     def _lowered(self) -> Any:
         return lowered(closed(self.jaxpr), self._traced.donated_inputs(), self._traced.backend)
 
+    @property
+    def ptx(self) -> dict[str, str]:
+        """The kernels by name in the assembly language of GPUs of compute capability `config.cuda_capability`.
+
+        None need be there, nor its driver; that of a GPU that is there shows `.compile().ptx`.
+
+        Raises:
+            ArgumentError: they are for the CPU. CompilationError: the compiler is missing, or this is the simulator.
+        """
+        made = self._lowered
+        if not hasattr(type(made), "ptx"):
+            raise ArgumentError("only kernels for GPUs have PTX: functad.jit(f, backend='cuda').lower(*args).ptx")
+        found: dict[str, str] = made.ptx
+        return found
+
     def as_text(self) -> str:
         """The Program that runs."""
         return str(self.optimized)
@@ -254,7 +269,7 @@ class Compiled:
                 "only kernels for GPUs have PTX: functad.jit(f, backend='cuda').lower(*args).compile().ptx, or a "
                 "default device that is a GPU"
             )
-        found: dict[str, str] = self._executable_on(place).ptx(place)
+        found: dict[str, str] = self._executable_on(place).ptx_on(place)
         return found
 
     def as_text(self) -> str:

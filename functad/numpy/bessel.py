@@ -1,6 +1,12 @@
 """Modified Bessel functions.
 
 Knows their derivatives; the records have what is scaled by e^−|x|.
+
+Shapes:
+    The result has the shape of x.
+
+Raises:
+    DTypeError: x is no array of real numbers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Exponentials, logarithms, roots, trigonometry and Bessel functions, element-wise.
+"""Exponentials, logarithms, roots and trigonometry, element-wise.
 
 Knows promotion and the element-wise primitives; arithmetic, comparison, rounding and parts of complex numbers have
 files of their own.

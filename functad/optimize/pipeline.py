@@ -15,7 +15,7 @@ from functad.editing.inlining import inline_calls
 from functad.editing.rewriting import rewrite
 from functad.ir import Program
 from functad.observing import watching
-from functad.optimize.loops.devices import CountLaunches, counting_launches, optimizing_for
+from functad.optimize.loops.devices import CountLaunches, optimizing_for
 from functad.optimize.loops.passes import join_loops, optimize_loops
 from functad.optimize.rules import PRODUCT_RULES, ROW_RULES, SCALAR_RULES, SUM_RULES
 from functad.records import Record
@@ -61,7 +61,7 @@ def simplify_for(program: Program, on_device: bool, count: CountLaunches | None 
 
     count: tells how many launches a GPU takes for a Program.
     """
-    with optimizing_for(False if on_device else None), counting_launches(count):
+    with optimizing_for(in_map=False if on_device else None, launches=count):
         return simplify(program)
 
 

@@ -16,6 +16,7 @@ _SHORT = {
     "is_nan", "max", "maximum", "min", "minimum", "nextafter", "not", "popcount", "product", "quotient", "round_even",
     "rsqrt", "sign", "sqrt", "trunc", "where",
 }  # fmt: skip
+_AT_ONCE = re.compile(r"-\{0\}|abs_\(\{0\}\)|(where\(\{0\}( <= \d+)?, \{\d+\}, )+\{\d+\}\)+")
 _QUOTIENT = re.compile(r"/|%|\b(quotient|sqrt|rsqrt|remainder)\(")
 
 
@@ -39,3 +40,12 @@ def operations_of(eqn: Eqn) -> float:
     if not isinstance(rule, Scalar):
         return 0 if isinstance(rule, Indexed) and rule.repeats else float("inf")
     return weight_of(eqn) + (machine_model.QUOTIENT_OPERATIONS - 1) * len(_QUOTIENT.findall(rule.text(eqn)))
+
+
+def latency_of(eqn: Eqn) -> float:
+    """How many additions take as long as it takes until an element of an equation is there, from its operands on.
+
+    Choices and changes of sign take a cycle, or become one instruction with what they belong to.
+    """
+    rule = eqn.primitive.lower
+    return 0 if isinstance(rule, Scalar) and _AT_ONCE.fullmatch(rule.text(eqn)) else operations_of(eqn)

@@ -190,8 +190,8 @@ _LARGEST: dict[str, tuple[float, float, float, float]] = {
     "lgamma": (0.51, 0.51, 2.5, 2.5),
     "erf_inv": (2, 2, 1.3, 1.3),
     "digamma": (0.51, 0.51, 3, 3),
-    "bessel_i0e": (0.51, 0.51, 5, 5),
-    "bessel_i1e": (0.51, 0.51, 5, 5),
+    "bessel_i0e": (0.51, 0.51, 16, 16),
+    "bessel_i1e": (0.51, 0.51, 16, 16),
 }
 BOUNDS: dict[str, dict[str, tuple[float, float]]] = {
     name: {"float32": largest[:2], "float64": largest[2:]} for name, largest in _LARGEST.items()

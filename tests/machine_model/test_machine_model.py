@@ -164,7 +164,7 @@ READ_AT_IMPORT = {
     "backends/cpu/runtime/tape.py": "the default of a field",
     "primitives/kernels/pieces.py": "a table of dtypes",
     "backends/cuda/lowering.py": "another number in the simulator",
-    "backends/cuda/executable.py": "another number in the simulator",
+    "backends/cuda/launches.py": "another number in the simulator",
 }
 
 

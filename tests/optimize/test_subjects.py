@@ -30,7 +30,7 @@ SUBJECTS = {
         "weights of products; carries that begin as padded cotangents",
         "dot_general add_any pad",
     ),
-    "optimize/loops/linear_recurrences.py": ("linear forms", "scan abs add add_any sub mul div neg select_n"),
+    "optimize/loops/linear_recurrences.py": ("linear forms", "scan add add_any sub mul div neg select_n"),
     "optimize/loops/legality.py": ("loops", "scan"),
     "optimize/loops/moves.py": ("loops", "scan while"),
     "optimize/loops/parts.py": ("loops", "scan while"),

@@ -1,7 +1,8 @@
 """A stand-in for NVIDIA's driver library: the same entry points, which check what they are given and note it.
 
 Memory is the host's; kernels are not run. It knows what the driver demands: a context, handles that it gave out, room
-for what is copied, as many arguments as the kernel takes, and order. `next_code` makes the next call of a name fail.
+for what is copied, as many arguments as the kernel takes, and order. `next_code` makes the next call of a name fail,
+and `fail_after` one of any name.
 """
 
 from __future__ import annotations
@@ -33,8 +34,13 @@ class FakeCuda:
         self.pinned: set[int] = set()  # addresses of the host
         self.code_of: dict[str, int] = {}
         self.lost = 0
+        self._failing: tuple[int, int] | None = (
+            None  # how many calls are still well, and what the one behind them gives
+        )
+        self.failed: str | None = None  # which that was
         self.context: int | None = None
         self._handles: dict[int, tuple[str, Any]] = {}
+        self._made = 0
         self._memory: dict[int, Any] = {}
         self._capturing: list[dict[str, Any]] | None = None
         self._captured_stream: int | None = None
@@ -44,6 +50,28 @@ class FakeCuda:
     def next_code(self, name: str, code: int) -> None:
         """Let the next call of a function fail."""
         self.code_of[name] = code
+
+    def fail_after(self, count: int, code: int) -> None:
+        """Let one call fail after so many that do not, whatever it is, but for those of contexts."""
+        self._failing, self.failed = (count, code), None
+
+    def all_well(self) -> None:
+        """Let no call fail any more."""
+        self._failing = None
+
+    def fault(self, name: str) -> int:
+        """What a call gives before it does anything: the number of the error if it is to fail, else 0."""
+        if self._failing is None:
+            return 0
+        count, code = self._failing
+        self._failing = (count - 1, code) if count else None
+        if not count:
+            self.failed = name
+        return 0 if count else code
+
+    def alive(self, *kinds: str) -> int:
+        """How many things of some kinds were made and not destroyed."""
+        return sum(kind in kinds for kind, _ in self._handles.values())
 
     def _entry(self, name: str, types: tuple[Any, ...]) -> Callable[..., int]:
         act = getattr(self, f"_{name}")
@@ -55,6 +83,9 @@ class FakeCuda:
             self.calls.append(name)
             if name in self.code_of:
                 return self.code_of.pop(name)
+            code = 0 if name in _NEVER_FAIL else self.fault(name)
+            if code:
+                return code
             if self.lost and name in _WITH_CONTEXT:
                 return self.lost
             if name in _WITH_CONTEXT:
@@ -64,9 +95,14 @@ class FakeCuda:
         return entry
 
     def _new(self, kind: str, value: Any = None) -> int:
-        handle = 0x1000 + 16 * len(self._handles)
+        self._made += 1
+        handle = 0x1000 + 16 * self._made
         self._handles[handle] = kind, value
         return handle
+
+    def _destroy(self, kind: str, handle: Any) -> None:
+        self._of(kind, handle)
+        del self._handles[handle]
 
     def _of(self, kind: str, handle: Any) -> Any:
         number = handle.value if hasattr(handle, "value") else handle
@@ -143,7 +179,7 @@ class FakeCuda:
         out._obj.value = 1e-3 * (self._of("event", then)[-1] - self._of("event", first)[-1])
 
     def _cuEventDestroy(self, event: int) -> None:
-        self._of("event", event)
+        self._destroy("event", event)
 
     # --- memory ---------------------------------------------------------------------------------------------
 
@@ -276,10 +312,13 @@ class FakeCuda:
         self.launches += [launch for node in nodes for launch in node.get("child", [node])]
 
     def _cuGraphExecDestroy(self, graph: int) -> None:
-        self._of("ready graph", graph)
+        self._destroy("ready graph", graph)
 
-    def _cuGraphDestroy(self, graph: Any) -> None:
-        self._of("graph", graph)
+    def _cuGraphDestroy(self, graph: int) -> None:
+        self._destroy("graph", graph)
+
+
+_NEVER_FAIL = {"cuGetErrorName", "cuGetErrorString", "cuCtxGetCurrent", "cuCtxSetCurrent"}
 
 
 _WITH_CONTEXT = {

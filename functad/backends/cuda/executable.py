@@ -1,29 +1,25 @@
 """The CUDA backend: `compile_program(program) -> executable`, on arrays that lie on a device or are copied there.
 
-Knows where the memory of a call comes from, and what starts each instruction; `lowering` writes kernels, `running`
+Knows where the memory of a call comes from; `lowering` writes kernels, `launches` says how each starts, `running`
 starts them.
 """
 
 from __future__ import annotations
 
 import threading
-import warnings
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from collections.abc import Callable, Sequence
+from functools import partial
 from operator import itemgetter
 
 import numpy as np
 
 from functad import machine_model
 from functad.backends.cpu import report
-from functad.backends.cpu.compile.objects import keep_source
 from functad.backends.cpu.runtime.direct import DirectCall
-from functad.backends.cpu.runtime.plain import load_source
-from functad.backends.cuda.lowering import THREADS, CudaLowering
-from functad.backends.cuda.products.library import library_product
+from functad.backends.cuda.launches import ProgramLaunches, ptx_of
+from functad.backends.cuda.lowering import CudaLowering
 from functad.backends.cuda.runtime.device import CudaDevice, cuda_devices
 from functad.backends.cuda.runtime.direct import DeviceCallTypes, bind_on_device
-from functad.backends.cuda.runtime.launching import ArrayPlace, Kernel, Launch, LibraryProduct
 from functad.backends.cuda.runtime.memory import DeviceMemory, described
 from functad.backends.cuda.runtime.pool import PoolBlock, Request, request
 from functad.backends.cuda.runtime.profiling import profile_of
@@ -32,22 +28,14 @@ from functad.backends.cuda.runtime.running import (
     CallLayout,
     DeviceRun,
     Stretch,
-    device_dtype,
     in_stretches,
-    memories_of,
 )
-from functad.backends.cuda.scalars.registry import SIMULATED
 from functad.backends.walking import Address
-from functad.errors import ArgumentError, TooLargeError
+from functad.errors import ArgumentError, DeviceError, DeviceFaultError, TooLargeError
 from functad.ir import Aval, Program
-from functad.lowering.blocks import Instruction, leaves
 from functad.lowering.memory.buffers import Buffer
-from functad.lowering.steps import CallStep, GemmStep
-
-BLOCKS_OF_CORE = 2 if SIMULATED else machine_model.CUDA_BLOCKS_OF_CORE
 
 CallValue = np.ndarray | DeviceMemory
-Launcher = Callable[..., Launch | LibraryProduct]
 
 
 def compile_program(
@@ -89,10 +77,9 @@ class CudaExecutable(CudaLowering):
         """The least time of each kernel, by events of the device, beside what its bytes take at least."""
         return self.placed(device).profile(args)
 
-    def ptx(self, device: CudaDevice) -> dict[str, str]:
+    def ptx_on(self, device: CudaDevice) -> dict[str, str]:
         """The PTX of each kernel for a device, by name."""
-        launches = [launch for launch in self.placed(device).launches if isinstance(launch, Launch)]
-        return {launch.kernel.name: device.driver.ptx(launch) for launch in launches}
+        return ptx_of(self.placed(device).launches, device.driver.ptx)
 
     def placed(self, device: CudaDevice) -> PlacedExecutable:
         with self._lock:
@@ -111,17 +98,15 @@ class PlacedExecutable:
         self._executable = executable
         self._device = device
         self._name = executable.program.name or "a function"
-        functions = load_source(executable.generated.source, str(keep_source(executable.generated.source)))
-        self._kernels = {name: Kernel(name, functions[name], executable.fused) for name in executable.generated.kernels}
-        self._launch_of = cache(self._made_launch)
+        launches = ProgramLaunches(executable, device.core_count, lambda: device.driver.blas is not None)
         values = [*executable.schedule.values, *(np.zeros(b.shape, b.dtype) for b in executable.generated.tickets)]
         constants = [device.put(np.asarray(value), f"a constant of {self._name}") for value in values]
         self._constants = [constant.block for constant in constants]
         self._requests: list[Request] = []  # of memory for results and temporaries
         self._layout = self._laid_out()
-        stretch = partial(Stretch, device, self._name, self._layout, self._launch_of)
+        stretch = partial(Stretch, device, self._name, self._layout, launches.of)
         self.plan = in_stretches(executable.generated.instructions, stretch)
-        self.launches = [self._launch_of(i) for i in leaves(executable.generated.instructions) if _is_launch(i)]
+        self.launches = launches.all()
         self._read_plan()
 
     def _laid_out(self) -> CallLayout:
@@ -229,11 +214,11 @@ class PlacedExecutable:
     def start(self, blocks: Sequence[PoolBlock]) -> list[DeviceMemory] | None:
         """Start it on arguments that lie on the device. Returns the results that are none of these.
 
-        None where there is no memory for them: then nothing was started.
+        None where there is no memory for them, or the driver cannot tell: then nothing was started.
         """
         try:
             fresh = self._device.pool.take_all(self._requests)
-        except TooLargeError:
+        except (TooLargeError, DeviceError, DeviceFaultError):  # the long way raises it, and takes no argument
             return None
         return self._started(blocks, fresh)
 
@@ -248,7 +233,7 @@ class PlacedExecutable:
         """As `start`, where all that is new is the results that it returns. The list is the call's own."""
         try:
             blocks = self._device.pool.take_all(self._requests)
-        except TooLargeError:
+        except (TooLargeError, DeviceError, DeviceFaultError):
             return None
         first = len(addresses)
         for block in blocks:
@@ -283,33 +268,6 @@ class PlacedExecutable:
         places = [run.places[buffer.storage.memory] for buffer in outputs]
         return [DeviceMemory(self._device, p.memory, b.shape, b.dtype) for p, b in zip(places, outputs)]
 
-    # --- launches ---------------------------------------------------------------------------------------
-
-    def _made_launch(self, instruction: Instruction) -> Launch | LibraryProduct:
-        slots = {storage: slot for slot, storage in enumerate(memories_of(instruction))}
-        arrays = []
-        for buffer, first in instruction.arguments:
-            dtype = device_dtype(buffer.dtype)
-            slot, size = slots[buffer.storage.memory], max(buffer.size - first, 0)
-            arrays.append(ArrayPlace(slot, first * dtype.itemsize, dtype, size))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Numba warns of small grids: some arrays are small
-            return self._launcher(self._kernels, instruction)(*arrays)
-
-    def _launcher(self, kernels: Mapping[str, Kernel], instruction: Instruction) -> Launcher:
-        """A function of arrays' places that gives the launch of an instruction: as many blocks as have work to do.
-
-        Unless a kernel does one step in each thread, there are no more than the device's multiprocessors take, each
-        several times over.
-        """
-        step, most = instruction.step, self._device.core_count * BLOCKS_OF_CORE
-        if isinstance(step, GemmStep) and self._executable.by_library and self._device.driver.blas is not None:
-            return partial(library_product, step, self._executable.precision)
-        written = self._executable.generated.kernels[instruction.function]
-        mapping, threads = written.mapping, written.threads or THREADS
-        blocks = mapping.work if mapping.by_block else -(-mapping.work // threads)
-        return kernels[instruction.function][max(blocks if mapping.one_step else min(blocks, most), 1), threads]
-
     # --- looking at it ----------------------------------------------------------------------------------
 
     def profile(self, args: Sequence[CallValue]) -> report.Profile:
@@ -333,7 +291,3 @@ def _chosen(numbers: Sequence[int]) -> Callable[[Sequence[int]], tuple[int, ...]
     if len(numbers) > 1:
         return itemgetter(*numbers)  # a tuple
     return lambda items: tuple([items[number] for number in numbers])
-
-
-def _is_launch(instruction: Instruction) -> bool:
-    return bool(instruction.n) and not isinstance(instruction.step, CallStep)

@@ -15,12 +15,15 @@ from functad.backends.cuda.runtime.running import launches_of
 from functad.backends.cuda.scalars.registry import SIMULATED
 from functad.config import config
 from functad.editing.dead_code import eliminate_dead_code
+from functad.errors import CompilationError
 from functad.ir import Program
 from functad.lowering.blocks import Block, ControlPlan, Instruction
 from functad.lowering.contracts import check_schedule
 from functad.lowering.memory.arena import plan_memory
 from functad.lowering.schedule import make_schedule
 from functad.lowering.target import Machine
+from functad.system import numba_here
+from functad.system.once import imported
 
 # The simulator starts a Python thread for every thread of the grid.
 THREADS = 4 if SIMULATED else machine_model.CUDA_THREADS
@@ -55,6 +58,21 @@ class CudaLowering(ShownKernels):
             check_schedule(self.schedule)
         self.generated = generate(self.schedule, THREADS, self.by_library)
         self.memory_plan = plan_memory(_blocks(self.generated.instructions), machine_model.CUDA_SHARED_ARENA)
+
+    @property
+    def ptx(self) -> dict[str, str]:
+        """The PTX of each kernel, for the compute capability that `config` says.
+
+        Raises:
+            CompilationError: the compiler is missing, or kernels run in the simulator.
+        """
+        if not numba_here.is_installed():
+            raise CompilationError(
+                "PTX is written by Numba's CUDA compiler, which is not installed: python -m pip install 'functad[cuda]'"
+            )
+        major, minor = map(int, config.cuda_capability.split("."))
+        found: dict[str, str] = imported("functad.backends.cuda.launches").ptx_without_a_device(self, (major, minor))
+        return found
 
 
 def _machine() -> Machine:

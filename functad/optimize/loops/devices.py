@@ -8,67 +8,62 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
+from typing import Any
 
 from functad import machine_model
 from functad.ir import Eqn, Program
 from functad.optimize.products import operations
 from functad.primitives.contraction import dot_general_p
-
-_in_map: ContextVar[bool | None] = ContextVar("in_map", default=None)  # None where a CPU is optimised for
-
+from functad.records import NamedTuple
 
 CountLaunches = Callable[[Program], int]
-_count: ContextVar[CountLaunches | None] = ContextVar("count", default=None)
+
+
+class OptimizedFor(NamedTuple):
+    """What passes optimise for, on which depends what they choose.
+
+    in_map: for a GPU, which may run a step of a loop without carries as one kernel, whether it is the body of such a
+    loop; None for a CPU. launches: tells how many a GPU takes for a Program.
+    """
+
+    in_map: bool | None = None
+    launches: CountLaunches | None = None
+
+
+_CPU = OptimizedFor()
+_optimized_for: ContextVar[OptimizedFor] = ContextVar("optimized_for", default=_CPU)
+optimized_for = _optimized_for.get
 
 
 @contextmanager
-def counting_launches(count: CountLaunches | None) -> Iterator[None]:
-    """Let passes ask how many launches a GPU takes for a Program; with None, all that may take fewer are taken to."""
-    token = _count.set(count)
+def optimizing_for(**changes: Any) -> Iterator[None]:
+    """Optimise for something else, by the names of `OptimizedFor`."""
+    token = _optimized_for.set(optimized_for()._replace(**changes))
     try:
         yield
     finally:
-        _count.reset(token)
-
-
-def counts_launches() -> CountLaunches | None:
-    """What tells passes how many launches a GPU takes, on which depends what they choose."""
-    return _count.get()
+        _optimized_for.reset(token)
 
 
 def takes_fewer_launches(one: Callable[[], Program], other: Callable[[], Program]) -> bool:
-    """Whether a GPU takes fewer launches for one Program than for another, which are made where that can be asked."""
-    count = _count.get()
-    return count is None or count(one()) < count(other())
+    """Whether a GPU takes fewer launches for one Program than for another, which are made where that can be asked.
 
-
-@contextmanager
-def optimizing_for(in_map: bool | None) -> Iterator[None]:
-    """Optimise for a CPU (None), or for a GPU, which may run a step of a loop without carries as one kernel.
-
-    in_map: for a GPU, whether it is the body of such a loop.
+    Where it cannot, all that may take fewer are taken to.
     """
-    token = _in_map.set(in_map)
-    try:
-        yield
-    finally:
-        _in_map.reset(token)
+    launches = optimized_for().launches
+    return launches is None or launches(one()) < launches(other())
 
 
 def within(eqn: Eqn) -> AbstractContextManager[None]:
     """Optimise what runs in a loop or branch."""
-    is_scan = "num_carry" in eqn.params
-    return optimizing_for(eqn.params["num_carry"] == 0) if is_scan and _in_map.get() is not None else nullcontext()
-
-
-def is_in_map() -> bool | None:
-    """What is made of a body depends on it: whether it is that of a loop without carries; None unless for a GPU."""
-    return _in_map.get()
+    if "num_carry" not in eqn.params or optimized_for().in_map is None:
+        return nullcontext()
+    return optimizing_for(in_map=eqn.params["num_carry"] == 0)
 
 
 def is_map_of_device(eqn: Eqn) -> bool:
     """Whether a scan may be one kernel, or a part of one: it, or what it is in, has no carries."""
-    return bool(_in_map.get()) or _in_map.get() is False and eqn.params["num_carry"] == 0
+    return bool(optimized_for().in_map) or optimized_for().in_map is False and eqn.params["num_carry"] == 0
 
 
 def is_large(product: Eqn) -> bool:
@@ -78,4 +73,4 @@ def is_large(product: Eqn) -> bool:
 
 def stays_in_loop(eqn: Eqn) -> bool:
     """Whether an equation is a product that is computed step by step, as it is a part of such a kernel."""
-    return bool(_in_map.get()) and eqn.primitive is dot_general_p and is_large(eqn)
+    return bool(optimized_for().in_map) and eqn.primitive is dot_general_p and is_large(eqn)

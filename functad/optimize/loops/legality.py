@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functad.control.scan import scan_p
 from functad.ir import UNKNOWN, Atom, Eqn, has_effects
 from functad.lowering_rules import ControlFlow
-from functad.optimize.loops.devices import is_in_map
+from functad.optimize.loops.devices import optimized_for
 
 Need = Callable[..., bool]  # what must hold of one loop, or of two
 
@@ -32,7 +32,7 @@ def for_derivatives(scan: Eqn) -> bool:
 
 def for_device(scan: Eqn) -> bool:
     """Whether a loop is for a GPU, and not within one that may be one kernel there."""
-    return is_in_map() is False
+    return optimized_for().in_map is False
 
 
 def same_steps(first: Eqn, second: Eqn) -> bool:

@@ -35,9 +35,9 @@ from functad.lowering_rules import Indexed, Scalar
 from functad.optimize.loops.parts import AllSteps, Scan
 from functad.optimize.loops.ranges import Watched, bound_of_step, to_measure
 from functad.primitives.arithmetic import abs as abs_
-from functad.primitives.arithmetic import abs_p, add, add_p, div, div_p, mul, mul_p, neg, neg_p, sub_p
+from functad.primitives.arithmetic import add, add_p, div, div_p, mul, mul_p, neg, neg_p, sub_p
 from functad.primitives.common import add_any_p, reshape
-from functad.primitives.cost import operations_of
+from functad.primitives.cost import latency_of, operations_of
 from functad.primitives.logic import select_n, select_n_p
 from functad.primitives.reduction import reduce_max
 from functad.primitives.structure import slice_
@@ -215,7 +215,7 @@ def _pace(body: Program, first: int, count: int) -> float:
         for eqn in body.eqns:
             found = [reached[a] for a in eqn.invars if a in reached]
             if found:
-                reached[eqn.outvars[0]] = max(found) + _latency(eqn)
+                reached[eqn.outvars[0]] = max(found) + latency_of(eqn)
         given = [reached.get(a, 0.0) for a in body.outvars[:count]]
         depths = dict(zip(body.invars[first : first + count], given))
         ends.append(max(given))
@@ -224,11 +224,6 @@ def _pace(body: Program, first: int, count: int) -> float:
 
 
 _STEPS_WALKED = 12  # a multiple of the lengths of all cycles through up to four carries
-
-
-def _latency(eqn: Eqn) -> float:
-    """Choices and changes of sign take a cycle, or become one instruction with what they belong to."""
-    return 0.0 if eqn.primitive in (abs_p, neg_p, select_n_p) else operations_of(eqn)
 
 
 # --- the loop that remains --------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from functad.ir import Atom, Eqn, Literal, Program, memoised
 from functad.lowering_rules import ControlFlow
 from functad.observing import watching
 from functad.optimize.loops import moves
-from functad.optimize.loops.devices import counts_launches, is_in_map, within
+from functad.optimize.loops.devices import optimized_for, within
 from functad.optimize.loops.legality import apart
 from functad.optimize.loops.parts import LOOPS, Scan, Simplify, WhileLoop, take_apart
 
@@ -32,7 +32,7 @@ def optimize_loops(program: Program, simplify: Simplify) -> Program:
 
 
 def _simplified(program: Program, simplify: Simplify) -> Program:
-    key = ("simplified body", is_in_map(), counts_launches(), *own_optimisations())
+    key = ("simplified body", optimized_for(), *own_optimisations())
     return memoised(program, key, lambda: simplify(program))
 
 

@@ -54,8 +54,10 @@ def hoist_products(scan: Scan) -> None:
             if _bytes(scan, out.aval) > machine_model.MOST_EXTRA_BYTES:
                 continue  # nor is anything that is computed from it
             slices.add(out)
-            if eqn.primitive is dot_general_p and _is_small(eqn) and not stays_in_loop(eqn):
-                chosen += [] if is_thin(stack, scan.length * operations(eqn), out in parts) else [eqn]
+            if eqn.primitive is dot_general_p and not stays_in_loop(eqn):
+                is_small = operations(eqn) <= machine_model.LARGEST_HOISTED_PRODUCT
+                if is_small and not is_thin(stack, scan.length * operations(eqn), out in parts):
+                    chosen.append(eqn)
         known.add(out)
         computed.append(eqn)
     wanted = [e.outvars[0] for e in chosen]
@@ -75,10 +77,6 @@ def is_thin(stack: Aval, operations: float, is_part: bool) -> bool:
     few = operations <= 2 * machine_model.THIN_PRODUCT_TERMS * stack.size
     is_large = stack.size * stack.dtype.itemsize >= machine_model.LARGE_STACK
     return few and (is_part or (is_large and operations >= machine_model.SMALLEST_SUNK_PRODUCT * stack.shape[0]))
-
-
-def _is_small(eqn: Eqn) -> bool:
-    return operations(eqn) <= machine_model.LARGEST_HOISTED_PRODUCT
 
 
 def _bytes(scan: Scan, aval: Aval) -> float:

@@ -76,7 +76,7 @@ def _addends(scan: Scan) -> list[Atom]:
 
 def _simplified_as_map(scan: Scan) -> Program:
     """The body of a scan, as that of a loop without carries."""
-    with optimizing_for(True):
+    with optimizing_for(in_map=True):
         return scan.simplify(scan.origin.params["jaxpr"])
 
 

@@ -77,7 +77,7 @@ def test_cublas_computes_what_is_asked_for(blas: str, dtype: str, monkeypatch: p
         before = len(streams_of_products(blas))
         (result,) = step.on_device(args, device)
         assert len(streams_of_products(blas)) == before + 1, what
-        if not step.ptx(device):  # the stand-in for the driver runs no kernels
+        if not step.ptx_on(device):  # the stand-in for the driver runs no kernels
             compared += 1
             np.testing.assert_allclose(result.host(), fun(*args), rtol=1e-5, atol=1e-6, err_msg=what)
     assert compared >= 6
@@ -98,7 +98,7 @@ def test_cublas_is_recorded_and_may_be_done_without(blas: str, monkeypatch: pyte
         step.on_device(args, device)
     driver = device.driver
     assert streams_of_products(blas)[before:] == [driver.stream, driver.recording[0]]  # and then it is replayed
-    assert doctor._products_of_gpu(driver) == "cuBLAS 12.9.1" and len(step.ptx(device)) == 1
+    assert doctor._products_of_gpu(driver) == "cuBLAS 12.9.1" and len(step.ptx_on(device)) == 1
     assert len(step.profile_on(args, device).kernels) == 2
     with functad.config.context(cuda_products="functad"):
         own = executable(product, square, square)

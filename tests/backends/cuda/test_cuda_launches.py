@@ -128,7 +128,7 @@ def test_events_tell_how_long_kernels_take(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(profile.kernels) == len(launches_of(step, device))
     assert all(k.time > 0 and k.floor > 0 for k in profile.kernels) and profile.step > 0
     assert fake.calls.count("cuEventCreate") == fake.calls.count("cuEventDestroy")
-    assert step.ptx(device) == {k: ".target sm_90" for k in step.generated.kernels}
+    assert step.ptx_on(device) == {k: ".target sm_90" for k in step.generated.kernels}
 
 
 def test_a_profile_starts_kernels_many_times_and_copies_whole_numbers_back(monkeypatch: pytest.MonkeyPatch) -> None:

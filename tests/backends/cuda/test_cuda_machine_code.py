@@ -15,8 +15,10 @@ import functad
 import functad.numpy as jnp
 from functad import lax, nn
 from functad.backends.cuda import executable as cuda_backend
+from functad.backends.cuda.runtime import driver_library
 from functad.backends.cuda.runtime.launching import LaunchNode, PackedLaunch
 from functad.backends.cuda.scalars.registry import HAS_ALIGNED_MEMORY
+from functad.errors import ArgumentError, CompilationError
 from functad.ir import Aval
 from functad.optimize.pipeline import simplify_for
 from functad.tracing import trace_to_program
@@ -178,6 +180,30 @@ def test_squares_and_parts_of_sums_compile() -> None:
     for text in (sums, most):
         assert re.search(r"(?s)st\.global.*?membar\.gl.*?atom\.global\.inc.*?membar\.gl.*?ld\.global\.f32", text)
         assert "div" not in text  # each block does one part
+
+
+@pytest.mark.parametrize("capability", ["8.0", "9.0"])
+def test_ptx_needs_no_driver(capability: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of loops and branches, too; large products are functad's own, as no library is there."""
+    compiler_with_nvvm()
+    monkeypatch.setattr(driver_library, "library", lambda: pytest.fail("asked for a driver"))
+    x = functad.ShapeDtypeStruct((512, 512), "float32")
+    lowered = functad.jit(lambda x: lax.while_loop(lambda c: c.sum() < 9, lambda c: c @ c, x), backend="cuda").lower(x)
+    with functad.config.context(cuda_capability=capability):
+        found = lowered.ptx
+    assert found.keys() == lowered._lowered.generated.kernels.keys() and len(found) > 1
+    for text in found.values():
+        assert f".target sm_{capability.replace('.', '')}" in text and ".entry" in text
+
+
+def test_who_has_no_ptx_is_told_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    lowered = functad.jit(lambda x: x + 1).lower(np.ones(3, F32))
+    with pytest.raises(ArgumentError, match=r"for GPUs have PTX: .*backend='cuda'.*lower\(\*args\)\.ptx"):
+        lowered.ptx  # noqa: B018
+    monkeypatch.setattr("functad.system.numba_here.is_installed", lambda: False)
+    lowered = functad.jit(lambda x: x + 1, backend="cuda").lower(np.ones(3, F32))
+    with pytest.raises(CompilationError, match=r"not installed: .*functad\[cuda\]"):
+        lowered.ptx  # noqa: B018
 
 
 def softened(x: Any, weights: Any) -> Any:

@@ -20,6 +20,7 @@ from numba.core.callconv import RETCODE_OK
 
 from functad import machine_model
 from functad.backends.cpu.compile.masked_loops import Loop, end_loop, is_wide
+from functad.backends.cpu.kernels.numbers_apart import statements_inside
 from functad.records import NamedTuple
 
 _WORD = ir.IntType(64)
@@ -222,7 +223,10 @@ class KernelTranslation:
     def once(self, node: ast.For, name: str, number: Value) -> None:
         """A loop with one step, which LLVM would look at as one in all its passes."""
         self.set(name, number)
-        if not any(isinstance(inner, (ast.Break, ast.Continue)) for inner in ast.walk(node)) and not node.orelse:
+        if (
+            not any(isinstance(inner, (ast.Break, ast.Continue)) for inner in statements_inside(node))
+            and not node.orelse
+        ):
             self.statements(node.body)
             return
         after = self.block("after")

@@ -77,7 +77,7 @@ class _Finder:
     def loop(self, node: ast.For) -> None:
         if not (isinstance(node.iter, ast.Call) and isinstance(node.target, ast.Name)):
             return
-        inside = list(_inside(node))
+        inside = list(statements_inside(node))
         is_innermost = not any(isinstance(inner, (ast.For, ast.While)) for inner in inside)
         self.is_far = is_innermost and _is_far_copy(node, node.target.id)
         has_product = any(isinstance(inner, ast.Expr) and _is_product(inner.value) for inner in inside)
@@ -152,17 +152,17 @@ def _is_product(node: ast.AST) -> bool:
     return name.startswith("gemm_") or name in _COPIES
 
 
-def _inside(node: ast.stmt) -> Iterator[ast.stmt]:
-    """The statements in a statement."""
+def statements_inside(node: ast.stmt) -> Iterator[ast.stmt]:
+    """The statements in a statement, and in those."""
     for inner in (*getattr(node, "body", ()), *getattr(node, "orelse", ())):
         yield inner
-        yield from _inside(inner)
+        yield from statements_inside(inner)
 
 
 def _holds_nest(inside: Sequence[ast.stmt]) -> bool:
     """Whether there is a loop with a loop in it: beside its elements a division is little."""
     loops = [node for node in inside if isinstance(node, ast.For)]
-    return any(isinstance(inner, ast.For) for node in loops for inner in _inside(node))
+    return any(isinstance(inner, ast.For) for node in loops for inner in statements_inside(node))
 
 
 def _is_far_copy(node: ast.For, name: str) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from functad import machine_model
 from functad.backends.cuda.runtime.launching import LibraryProduct
+from functad.backends.cuda.runtime.pool import MemoryPool, PoolBlock
 from functad.errors import DeviceError
 from functad.records import NamedTuple
 
@@ -79,7 +80,7 @@ class _Handle(NamedTuple):
     """A handle for one stream, and memory that only it uses."""
 
     handle: int
-    workspace: int
+    workspace: PoolBlock
 
 
 class Cublas:
@@ -88,15 +89,15 @@ class Cublas:
     Args:
         calls: the library, or what stands for it.
         stream: in which products run usually.
-        allocate: gives memory of the GPU.
+        pool: gives memory of the GPU.
 
     Raises:
-        DeviceError: the library cannot be started.
+        DeviceError: the library cannot be started. TooLargeError: there is no memory left for it.
     """
 
-    def __init__(self, calls: Any, stream: int, allocate: Callable[[int], int]) -> None:
+    def __init__(self, calls: Any, stream: int, pool: MemoryPool) -> None:
         self._calls = calls
-        self._allocate = allocate
+        self._pool = pool
         self._lock = threading.Lock()
         self._handles: dict[int, _Handle] = {}
         self.prepare(stream)
@@ -140,14 +141,14 @@ class Cublas:
         self._check(code, f"`{product.name}`, of {sizes} matrices")
 
     def _new(self, stream: int) -> _Handle:
+        nbytes = machine_model.CUDA_CUBLAS_BYTES
+        workspace = self._pool.take(nbytes, "a workspace", "of cuBLAS")
         handle = ctypes.c_void_p()
         self._check(self._calls.cublasCreate_v2(ctypes.byref(handle)), "cublasCreate")
         assert handle.value
         self._check(self._calls.cublasSetStream_v2(handle, stream), "cublasSetStream")
         # Given memory, it never asks the driver for any, which a graph could not record.
-        nbytes = machine_model.CUDA_CUBLAS_BYTES
-        workspace = self._allocate(nbytes)
-        self._check(self._calls.cublasSetWorkspace_v2(handle, workspace, nbytes), "cublasSetWorkspace")
+        self._check(self._calls.cublasSetWorkspace_v2(handle, workspace.address, nbytes), "cublasSetWorkspace")
         return _Handle(handle.value, workspace)
 
     def _check(self, code: int, what: str) -> None:

@@ -35,7 +35,7 @@ class CudaDevice(Device):
         super().__init__("gpu", number, self.facts.name)
         self.driver = driver
         self._copy_speed: float | None = None
-        self.pool = MemoryPool(driver, str(self), driver.capacity)
+        self.pool = driver.pool = MemoryPool(driver, str(self), driver.capacity)
 
     @property
     def compute_capability(self) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property, wraps
 from typing import Any, Protocol, TypeVar, cast
 
@@ -19,7 +20,7 @@ from functad.backends.cuda.runtime import cublas, driver_library
 from functad.backends.cuda.runtime.driver_library import PROTOTYPES
 from functad.backends.cuda.runtime.graphs import KernelStart, LaunchGraph, ProductStart, Start
 from functad.backends.cuda.runtime.launching import Launch, LaunchNode, LibraryProduct
-from functad.backends.cuda.runtime.pool import NoMemoryError
+from functad.backends.cuda.runtime.pool import MemoryPool, NoMemoryError
 from functad.records import NamedTuple
 
 _pointer = ctypes.c_void_p
@@ -86,11 +87,15 @@ class CudaDriver:
         number: which of its GPUs.
         compiler: makes machine code, and PTX, of a launch's kernel.
 
+    Attributes:
+        pool: from which libraries that run beside take memory. The device sets it.
+
     Raises:
         DeviceError: the driver does not work, is too old, or has no such GPU.
     """
 
     is_simulated = False
+    pool: MemoryPool
 
     def __init__(self, calls: Any, number: int, compiler: Compiler) -> None:
         self._calls = calls
@@ -98,7 +103,6 @@ class CudaDriver:
         self._compiler = compiler
         self._started: list[str] = []  # what may still be running
         self._functions: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
-        self._modules: list[int] = []
         self._forgotten: list[LaunchGraph] = []  # that nobody starts any more
         self._current = _Current()
         self.waits = os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0")
@@ -244,7 +248,7 @@ class CudaDriver:
         path = self._compiler.found_library("libcublas.so*")
         if path is None:
             return None
-        return cublas.Cublas(cublas.cublas_library(path), self.stream, self.allocate)
+        return cublas.Cublas(cublas.cublas_library(path), self.stream, self.pool)
 
     def _function(self, launch: Launch) -> int:
         key = (launch.kernel.text, launch.types)
@@ -253,7 +257,6 @@ class CudaDriver:
             module = self.got(_pointer, "cuModuleLoadData", code).value
             found = self.got(_pointer, "cuModuleGetFunction", module, entry.encode()).value
             assert module and found
-            self._modules.append(module)
             if launch.shared > _DEFAULT_SHARED:
                 self.do("cuFuncSetAttribute", found, _DYNAMIC_SHARED, launch.shared)
             self._functions[key] = found
@@ -287,10 +290,11 @@ class CudaDriver:
         self._destroy_forgotten()
         text = self.got(_pointer, "cuGraphCreate", 0).value
         nodes: list[int] = []
-        for start, waits in zip(starts, after):
-            others = (ctypes.c_void_p * len(waits))(*[nodes[other] for other in waits])
-            nodes.append(start.add(text, others, bases))
-        ready = self._ready(text)
+        with self._kept_if_well("cuGraphDestroy", text):
+            for start, waits in zip(starts, after):
+                others = (ctypes.c_void_p * len(waits))(*[nodes[other] for other in waits])
+                nodes.append(start.add(text, others, bases))
+            ready = self._ready(text)
         return LaunchGraph(ready, text, nodes, _pointer(ready))
 
     @_in_context  # without one CUDA 13.0's driver crashes
@@ -315,7 +319,8 @@ class CudaDriver:
                 action(stream)
 
         text = self._captured(repeated, stream)
-        ready = self._ready(text)
+        with self._kept_if_well("cuGraphDestroy", text):
+            ready = self._ready(text)
         return LaunchGraph(ready, text, (), _pointer(ready))
 
     def _captured(self, action: Callable[[], None], stream: int) -> int:
@@ -324,9 +329,11 @@ class CudaDriver:
             self.do("cuStreamBeginCapture", stream, _THREAD_LOCAL)
             try:
                 action()
-            finally:
-                code = self.code("cuStreamEndCapture", stream, ctypes.byref(graph))
-        self.check(code, "cuStreamEndCapture")
+            except BaseException:
+                if not self.code("cuStreamEndCapture", stream, ctypes.byref(graph)):
+                    self.code("cuGraphDestroy", graph)
+                raise
+            self.do("cuStreamEndCapture", stream, ctypes.byref(graph))
         assert graph.value
         return graph.value
 
@@ -338,8 +345,8 @@ class CudaDriver:
     def _destroy_forgotten(self) -> None:
         while self._forgotten:
             graph = self._forgotten.pop()
-            self.do("cuGraphExecDestroy", graph.ready)
-            self.do("cuGraphDestroy", graph.text)
+            codes = self.code("cuGraphExecDestroy", graph.ready), self.code("cuGraphDestroy", graph.text)
+            self.check(max(codes), "cuGraphDestroy")
 
     def replay(self, what: str, graph: LaunchGraph) -> None:
         """Start a graph; what: as for `start_all`."""
@@ -385,23 +392,27 @@ class CudaDriver:
     @_in_context
     def _ordered(self, first: int, then: int) -> None:
         event = self.mark(first)
-        self.do("cuStreamWaitEvent", then, event, 0)
-        self.do("cuEventDestroy", event)  # by the driver, when it has come
+        try:
+            self.do("cuStreamWaitEvent", then, event, 0)
+        finally:
+            self.do("cuEventDestroy", event)  # by the driver, when it has come
 
     @_in_context
     def mark(self, stream: int | None = None) -> int:
         """An event, which is when all is done that was started before."""
         event = self.got(_pointer, "cuEventCreate", 0).value
-        self.do("cuEventRecord", event, self.stream if stream is None else stream)
         assert event
+        with self._kept_if_well("cuEventDestroy", event):
+            self.do("cuEventRecord", event, self.stream if stream is None else stream)
         return event
 
     def microseconds_between(self, first: int, then: int) -> float:
-        self.do("cuEventSynchronize", then)
-        found = 1e3 * self.got(ctypes.c_float, "cuEventElapsedTime", first, then).value
-        for event in (first, then):
-            self.do("cuEventDestroy", event)
-        return float(found)
+        try:
+            self.do("cuEventSynchronize", then)
+            return float(1e3 * self.got(ctypes.c_float, "cuEventElapsedTime", first, then).value)
+        finally:
+            codes = [self.code("cuEventDestroy", event) for event in (first, then)]
+            self.check(max(codes), "cuEventDestroy")
 
     @_in_context
     def least_time(self, action: Callable[[], None], times: int) -> float:
@@ -409,8 +420,10 @@ class CudaDriver:
         found = []
         for _ in range(times):
             first = self.mark()
-            action()
-            found.append(self.microseconds_between(first, self.mark()))
+            with self._kept_if_well("cuEventDestroy", first):
+                action()
+                then = self.mark()
+            found.append(self.microseconds_between(first, then))
         return min(found)
 
     def _settle(self) -> None:
@@ -418,6 +431,15 @@ class CudaDriver:
         self._started = []
 
     # --- calls ------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _kept_if_well(self, destroy: str, handle: int | None) -> Iterator[None]:
+        """A context in which something is made ready; it is destroyed if that fails."""
+        try:
+            yield
+        except BaseException:
+            self.code(destroy, handle)
+            raise
 
     def code(self, name: str, *arguments: Any) -> int:
         return int(getattr(self._calls, PROTOTYPES[name][0])(*arguments))

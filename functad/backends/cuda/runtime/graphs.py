@@ -116,8 +116,10 @@ class ProductStart:
 
     def add(self, graph: int, after: Any, bases: Sequence[int]) -> int:
         part = self._driver.recorded_product(self._product, self._addresses(bases), self._node.lane)
-        node = self._driver.got(ctypes.c_void_p, "cuGraphAddChildGraphNode", graph, after, len(after), part)
-        self._driver.do("cuGraphDestroy", part)  # the node has a copy
+        try:
+            node = self._driver.got(ctypes.c_void_p, "cuGraphAddChildGraphNode", graph, after, len(after), part)
+        finally:
+            self._driver.do("cuGraphDestroy", part)  # the node has a copy
         return int(node.value)
 
     def change(self, ready: Any, node: int, bases: Sequence[int]) -> int:

@@ -132,11 +132,12 @@ class MemoryPool:
 
     def _sort_in(self) -> None:
         while self.returned:
-            address, size, shared = self.returned.popleft()
+            address, size, shared = self.returned[0]
+            if shared:
+                self._source.synchronize_all()  # if that fails, it waits for the next look
+            self.returned.popleft()
             del self._held[address]
             self._in_use -= size
-            if shared:
-                self._source.synchronize_all()
             free = self._free.get(size)
             if free is None:
                 free = self._free[size] = []
@@ -155,8 +156,9 @@ class MemoryPool:
 
     def _trim(self) -> None:
         for addresses in self._free.values():
-            for address in addresses:
-                self._source.release(address)
+            while addresses:
+                self._source.release(addresses[-1])  # if that fails, it is still here
+                addresses.pop()
         self._free.clear()
 
     def _explained(self, nbytes: int, what: str, by: str) -> str:

@@ -16,7 +16,8 @@ import numpy as np
 
 from functad.backends.cuda.runtime.driver import DeviceFacts
 from functad.backends.cuda.runtime.launching import ArrayPlace, Launch, LaunchNode
-from functad.backends.cuda.runtime.pool import NoMemoryError
+from functad.backends.cuda.runtime.pool import MemoryPool, NoMemoryError
+from functad.backends.cuda.scalars.registry import NO_PTX
 from functad.backends.cuda.scalars.simulator import simulation
 from functad.errors import CompilationError
 from functad.records import NamedTuple
@@ -32,6 +33,7 @@ class SimulatedDriver:
     waits = False
     stream = 0
     blas = None
+    pool: MemoryPool
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -76,9 +78,7 @@ class SimulatedDriver:
         return SimulatedRun(nodes)
 
     def ptx(self, launch: Launch) -> str:
-        raise CompilationError(
-            "Numba's simulator runs kernels as Python, so they have no PTX: ask without NUMBA_ENABLE_CUDASIM"
-        )
+        raise CompilationError(NO_PTX)
 
     def least_time(self, action: Callable[[], None], times: int) -> float:
         """No time means anything here."""

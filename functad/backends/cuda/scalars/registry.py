@@ -20,6 +20,8 @@ from functad.system import numba_here
 
 SIMULATED = numba_here.is_installed() and bool(import_module("numba").config.ENABLE_CUDASIM)
 
+NO_PTX = "Numba's simulator runs kernels as Python, so they have no PTX: ask without NUMBA_ENABLE_CUDASIM"
+
 HAS_ALIGNED_MEMORY = SIMULATED or bool(find_spec("numba_cuda"))
 """Whether kernels can say at which addresses their shared memory begins: not by Numba's own compiler for CUDA."""
 
