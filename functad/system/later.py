@@ -31,6 +31,8 @@ def elsewhere(package: str, places: Mapping[str, Collection[str]]) -> Callable[[
     """What `absent` is to find for a package: public names, whose modules are imported when one is asked for.
 
     places: the names that each module has. Type checkers see imports of their own. From then on the package has them.
+    The top of a module of functad imports them from where they are: this waits for a thread that imports, and that one
+    may wait for the module.
     """
     module_of = {name: module for module, names in places.items() for name in names}
 
