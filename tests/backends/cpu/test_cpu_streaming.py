@@ -45,6 +45,16 @@ def test_rows_of_another_operand_and_what_is_constant_along_rows():
     assert "stream(" in text
 
 
+def test_numbers_that_are_the_same_everywhere():
+    assert "stream(" in lines_together(lambda: (jnp.zeros((4, 128)), jnp.full((64, 64), 3)), [])
+    x = RNG.normal(size=(4, 128)).astype(np.float32)
+    assert lines_together(lambda x: (x + 1, jnp.full_like(x, -0.0)), [x]).count("    stream(") == 2
+
+
+def test_one_piece_alone_is_written_as_ever():
+    assert "stream(" not in lines_together(lambda x: x + 1, [np.ones(machine_model.STREAMED_TOGETHER, np.float32)])
+
+
 @pytest.mark.parametrize("shape", [(5, 72), (3, 100), (63,)])
 def test_rows_that_are_no_whole_lines_are_written_as_ever(shape):
     x = RNG.normal(size=shape).astype(np.float32)

@@ -13,7 +13,9 @@ from functad import machine_model
 from functad.backends.cpu.scalars import running
 from functad.lowering.memory.buffers import Storage
 from functad.lowering.nests.affine import Symbol, loop
-from functad.lowering.nests.nest import PRE, Let, Load, Nest, Store, fresh, moved, names_of
+from functad.lowering.nests.nest import PRE, Let, Load, Nest, Store, fresh, moved
+from functad.lowering.nests.printing import kernel_parameters
+from functad.lowering.nests.reductions import names_in_nest
 from functad.primitives.loops.text import cast
 
 
@@ -39,15 +41,15 @@ def streamed(nest: Nest, unread: Container[Storage]) -> Nest:
     read = {s.buffer.storage for s in nest.statements if isinstance(s, Load)}
     chosen = [s for s in nest.stores if s.buffer.storage in unread and s.buffer.storage not in read]
     chosen = [s for s in chosen if _fills_lines(s, nest.loops)]
-    if last.extent % count or not chosen:
+    if last.extent % count or math.prod(s.extent for s in nest.loops) == count or not chosen:
         return nest
-    taken = {s.name for s in nest.loops}.union(*map(names_of, nest.statements))
+    taken = names_in_nest(nest) | {name for name, _, _ in kernel_parameters(nest).values()}
     tile, within = loop(fresh(f"{last.name}_line", taken), last.extent // count), loop(last.name, count)
     first = tile * count
     parts, rooms, stores = {last: first + within}, [], list[Store]()
     for store in nest.stores:
         if store in chosen:
-            rooms.append(room := fresh(f"{store.value}_lines", taken))
+            rooms.append(room := fresh(f"{store.buffer.name}_lines", taken))
             offset = store.offset.substitute({last: first})
             stores.append(LineStore(store.buffer, offset, store.value, PRE, room, last.name, count))
         else:

@@ -11,7 +11,9 @@ from functad import machine_model
 from functad.backends.cpu.scalars import running
 from functad.lowering.memory.buffers import Buffer
 from functad.lowering.nests.affine import Affine, Symbol, loop
-from functad.lowering.nests.nest import PRE, IndexLet, Let, Load, Nest, Statement, Store, fresh, moved, names_of
+from functad.lowering.nests.nest import PRE, IndexLet, Let, Load, Nest, Statement, Store, fresh, moved
+from functad.lowering.nests.printing import kernel_parameters
+from functad.lowering.nests.reductions import names_in_nest
 from functad.primitives.loops.text import cast
 
 
@@ -82,7 +84,7 @@ def _in_squares(nest: Nest, side: int) -> Nest:
     row, column = (loop(f"{s.name}_tile", s.extent // n) for s, n in ((rows, side), (columns, side * count)))
     within = [loop(rows.name, side), loop(columns.name, side * count)]
     starts = {rows: row * side, columns: column * (side * count)}
-    taken = {s.name for s in nest.loops}.union(*map(names_of, nest.statements))
+    taken = names_in_nest(nest) | {name for name, _, _ in kernel_parameters(nest).values()}
     lines: list[Statement] = []
     by_lines = _read_by_lines(nest, side) if count > 1 and len(streamed) == len(nest.stores) else None
     if by_lines is not None:
@@ -118,7 +120,7 @@ def _in_squares(nest: Nest, side: int) -> Nest:
             continue
         room, at = rooms.get(store), ""
         if room is None:
-            room, at = fresh(f"{store.value}_squares", taken), place.name
+            room, at = fresh(f"{store.buffer.name}_squares", taken), place.name
             statements.append(Let((room,), f"room_{cast(store.buffer.dtype)}()", (), PRE, None))
         start, pitch = store.offset.substitute(starts), store.offset.coefficient(rows)
         stores.append(StreamedStore(store.buffer, start, store.value, PRE, room, at, side, pitch, count, len(inner)))
