@@ -128,10 +128,10 @@ def _reduced(name: str, data: Any, segment_ids: Any, num_segments: int | None, m
         num_segments = int(np.max(np.asarray(ids), initial=-1)) + 1
     if num_segments < 0:
         raise ArgumentError(f"{name}: num_segments={num_segments} must not be negative")
-    inside = jnp.where(ids < 0, num_segments, ids)  # a negative number is no position from the end
-    start = jnp.full((num_segments, *x.shape[1:]), _neutral(name, x.dtype), x.dtype).at[inside]
+    start = jnp.full((num_segments, *x.shape[1:]), _neutral(name, x.dtype), x.dtype).at[ids]
     updates = {"sum": start.add, "prod": start.multiply, "max": start.max, "min": start.min}
-    return updates[name.removeprefix("segment_")](x, mode=mode)
+    mode = "drop" if mode is None else mode
+    return updates[name.removeprefix("segment_")](x, mode=mode, wrap_negative_indices=False)
 
 
 def _neutral(name: str, dtype: np.dtype) -> Any:

@@ -36,11 +36,14 @@ READING = "x.at[index].get(mode='clip'), or mode='fill'"
 """What to write where positions outside of the array are meant to be read; other operations have texts of their own."""
 
 
-def read_index(shape: tuple[int, ...], index: Any, remedy: str | None = READING) -> list[IndexEntry]:
+def read_index(
+    shape: tuple[int, ...], index: Any, remedy: str | None = READING, wraps: bool = True
+) -> list[IndexEntry]:
     """The entries of an index expression: one for each axis of the array, and one for each new axis.
 
     Integers and lists of Python's that lie outside of the array raise an error that recommends the remedy; with None
     they do not. Arrays do only with `config.debug_index`: they mean the same whether they are traced or not.
+    Negative positions count from the end, unless `wraps` is False: then they lie outside. Bounds of slices always do.
     """
     parts: Sequence[Any] = index if isinstance(index, tuple) else (index,)
     if not _BASIC.issuperset(map(type, parts)):
@@ -65,7 +68,7 @@ def read_index(shape: tuple[int, ...], index: Any, remedy: str | None = READING)
             entries += map(_whole, whole)
             axis += len(whole)
         else:
-            entries.append(_read_part(part, axis, shape, remedy))
+            entries.append(_read_part(part, axis, shape, remedy, wraps))
             axis += 1
     return entries
 
@@ -124,10 +127,10 @@ and instead of `x.at[mask].set(v)`
     functad.numpy.where(mask, v, x)"""
 
 
-def _read_part(part: Any, axis: int, shape: tuple[int, ...], remedy: str | None) -> IndexEntry:
+def _read_part(part: Any, axis: int, shape: tuple[int, ...], remedy: str | None, wraps: bool) -> IndexEntry:
     size = shape[axis]
     if type(part) is int:
-        return IndexEntry("int", 0, 0, 1, _wrapped(part, axis, shape, remedy))
+        return IndexEntry("int", 0, 0, 1, _wrapped(part, axis, shape, remedy, wraps))
     if type(part) is slice:
         return _read_slice(part, size)
     if isinstance(part, _NonzeroPositions):
@@ -138,18 +141,18 @@ def _read_part(part: Any, axis: int, shape: tuple[int, ...], remedy: str | None)
         return IndexEntry("array", value=ArrayImpl(part.values.astype(np.int32)))
     if isinstance(part, _Written):
         if remedy is not None:
-            check_bounds(part.values, axis, shape, remedy)
-        return IndexEntry("array", value=wrap_indices(part.values, axis, shape, None))
+            check_bounds(part.values, axis, shape, remedy, wraps)
+        return IndexEntry("array", value=wrap_indices(part.values, axis, shape, None, wraps))
     if isinstance(part, (Tracer, ArrayImpl, np.ndarray, np.integer)):
         if kind_of(part.dtype) not in "iu":
             raise _not_an_index(part)
         if not part.shape and not isinstance(part, _NOT_READ):
             place = int(part)
-            if remedy is None or -size <= place < size:
-                return IndexEntry("int", value=_wrapped(place, axis, shape, None))
-        return IndexEntry("array", value=wrap_indices(part, axis, shape, remedy))
+            if remedy is None or _least(size, wraps) <= place < size:
+                return IndexEntry("int", value=_wrapped(place, axis, shape, None, wraps))
+        return IndexEntry("array", value=wrap_indices(part, axis, shape, remedy, wraps))
     if hasattr(part, "__index__"):
-        return IndexEntry("int", value=_wrapped(part.__index__(), axis, shape, remedy))
+        return IndexEntry("int", value=_wrapped(part.__index__(), axis, shape, remedy, wraps))
     raise _not_an_index(part)
 
 
@@ -175,31 +178,40 @@ def _not_an_index(part: Any) -> Exception:
     )
 
 
-def _wrapped(index: int, axis: int, shape: tuple[int, ...], remedy: str | None) -> int:
+def _least(size: int, wraps: bool) -> int:
+    """The least position on an axis of that size."""
+    return -size if wraps else 0
+
+
+def _wrapped(index: int, axis: int, shape: tuple[int, ...], remedy: str | None, wraps: bool) -> int:
     size = shape[axis]
-    if remedy is not None and not -size <= index < size:
-        raise _out_of_bounds(index, axis, shape, remedy)
-    place = index + size if index < 0 else index
+    if remedy is not None and not _least(size, wraps) <= index < size:
+        raise _out_of_bounds(index, axis, shape, remedy, wraps)
+    place = index + size if wraps and index < 0 else index
     return min(max(place, -(2**31)), 2**31 - 1)  # what lies outside still does so as an int32
 
 
-def wrap_indices(index: Any, axis: int, shape: tuple[int, ...], remedy: str | None = READING) -> Array:
-    """An index array with negative positions counted from the end.
+def wrap_indices(
+    index: Any, axis: int, shape: tuple[int, ...], remedy: str | None = READING, wraps: bool = True
+) -> Array:
+    """An index array with negative positions counted from the end; as they are if `wraps` is False.
 
     With `config.debug_index` positions outside of the axis raise, unless remedy is None.
     """
     size = shape[axis]
     if remedy is not None and config.debug_index:
-        error = partial(_out_of_bounds, axis=axis, shape=shape, remedy=remedy)
-        imported("functad.debug.bounds").check_positions(index, -size, size - 1, error)
+        error = partial(_out_of_bounds, axis=axis, shape=shape, remedy=remedy, wraps=wraps)
+        imported("functad.debug.bounds").check_positions(index, _least(size, wraps), size - 1, error)
     if isinstance(index, _NOT_READ):
-        return _wrap_traced(index, size)
+        return _wrap_traced(index, size) if wraps else index
     known = index._value if type(index) is ArrayImpl else np.asarray(index)
     low, high = _range(known)
     if low < -(2**31) or high >= 2**31:
         known = np.clip(known, -(2**31), 2**31 - 1)
     positions = known.astype(np.int32)
-    return ArrayImpl(positions if low >= 0 else np.where(positions < 0, positions + np.int32(size), positions))
+    return ArrayImpl(
+        positions if low >= 0 or not wraps else np.where(positions < 0, positions + np.int32(size), positions)
+    )
 
 
 def _range(known: np.ndarray) -> tuple[int, int]:
@@ -209,16 +221,16 @@ def _range(known: np.ndarray) -> tuple[int, int]:
     return int(known.min()), int(known.max())
 
 
-def check_bounds(index: np.ndarray, axis: int, shape: tuple[int, ...], remedy: str = "") -> None:
+def check_bounds(index: np.ndarray, axis: int, shape: tuple[int, ...], remedy: str = "", wraps: bool = True) -> None:
     """Raise where a known index array points outside of an axis."""
     low, high = _range(index)
-    if index.size and not -shape[axis] <= low <= high < shape[axis]:
-        raise _out_of_bounds(high if high >= shape[axis] else low, axis, shape, remedy)
+    if index.size and not _least(shape[axis], wraps) <= low <= high < shape[axis]:
+        raise _out_of_bounds(high if high >= shape[axis] else low, axis, shape, remedy, wraps)
 
 
-def _out_of_bounds(index: int, axis: int, shape: tuple[int, ...], remedy: str) -> OutOfBoundsError:
+def _out_of_bounds(index: int, axis: int, shape: tuple[int, ...], remedy: str, wraps: bool) -> OutOfBoundsError:
     size = shape[axis]
-    allowed = f"{-size} to {size - 1}" if size else "none, the axis is empty"
+    allowed = f"{_least(size, wraps)} to {size - 1}" if size else "none, the axis is empty"
     return OutOfBoundsError(
         f"index {index} is out of bounds for axis {axis} of size {size} of an array of shape {shape} "
         f"(allowed: {allowed})" + (f". If that is meant, say what happens there: {remedy}" if remedy else "")

@@ -70,6 +70,7 @@ class AtIndex:
     All methods take `mode`: what happens at positions outside of the array, "drop" (for `get`: "fill"), "clip"
     or "promise_in_bounds". Without it Python's integers raise there; at the positions of arrays updates are dropped,
     and `get` reads the nearest element, or fills if it is given a `fill_value`.
+    Negative positions count from the end, unless `wrap_negative_indices=False` has them lie outside.
     `indices_are_sorted` and `unique_indices` are promises that may make the update faster.
     """
 
@@ -101,11 +102,14 @@ class AtIndex:
         wrap_negative_indices: bool = True,
     ) -> Any:
         """The elements themselves: `x[index]`, with a choice for positions outside of the array."""
-        if mode is None and fill_value is None:
+        if mode is None and fill_value is None and wrap_negative_indices:
             return indexing.getitem(self.array, self.index)
         x, index = indexing.without_single_masks(self.array, self.index)
-        entries = indexing.read_index(x.shape, index, indexing.READING if mode is None else None)
-        return indexing.gather(x, entries, indexing.mode_of(mode or "fill"), fill_value)
+        remedy = indexing.READING if mode is None else None
+        entries = indexing.read_index(x.shape, index, remedy, wrap_negative_indices)
+        if mode is None:
+            mode = "promise_in_bounds" if fill_value is None else "fill"
+        return indexing.gather(x, entries, indexing.mode_of(mode), fill_value)
 
     def set(self, values: Any, *, mode: Any = None, **promises: bool) -> Any:
         """The array with the elements replaced. Of several values for one element the last one counts."""
@@ -146,7 +150,7 @@ class AtIndex:
 
     def apply(self, func: Callable[[Any], Any], *, mode: Any = None, **promises: bool) -> Any:
         """The array with a function applied to the elements."""
-        return _used("apply", self.set(func(self.get(mode=mode)), mode=mode, **promises))
+        return _used("apply", self.set(func(self.get(mode=mode, **promises)), mode=mode, **promises))
 
     def _elsewhere_one(self, name: str, values: Any, mode: Any, promises: dict[str, bool]) -> Any:
         x = self.array
@@ -170,7 +174,8 @@ def _scatter(
             raise TypeError(f"x.at[...].{name}() got an unexpected keyword argument {promise!r}")
     x, index = indexing.without_single_masks(at.array, at.index)
     remedy = f"x.at[index].{name}(v, mode='drop'), or mode='clip'"
-    entries = indexing.read_index(x.shape, index, remedy if mode is None else None)
+    wraps = promises.get("wrap_negative_indices", True)
+    entries = indexing.read_index(x.shape, index, remedy if mode is None else None, wraps)
     layout = index_layout(x.shape, entries)
     updates = _fit(name, _cast(name, x, values), layout.shape, layout.new_axes, x.shape)
     if layout.reversed_dims:

@@ -291,3 +291,32 @@ def test_negative_positions_along_an_axis_may_lie_outside(transform):
         np.testing.assert_array_equal(found, [values])
         flat = transform(partial(jnp.take_along_axis, axis=None, mode=mode, wrap_negative_indices=wrapped))(x, i[0])
         np.testing.assert_array_equal(flat, values)
+
+
+def _get(x, i, **options):
+    return x.at[i].get(**options)
+
+
+def _set(x, i, **options):
+    return x.at[i].set(7, **options)
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, functad.jit])
+def test_negative_indices_may_lie_outside(transform):
+    x, i = jnp.arange(4.0), jnp.array([-1, 1])
+    for mode, read, written in (
+        (None, [0, 1], [0, 7, 2, 3]),
+        ("clip", [0, 1], [7, 7, 2, 3]),
+        ("fill", [np.nan, 1], [0, 7, 2, 3]),
+    ):
+        outside = {"mode": mode, "wrap_negative_indices": False}
+        np.testing.assert_array_equal(transform(partial(_get, **outside))(x, i), read)
+        np.testing.assert_array_equal(transform(partial(_set, **outside))(x, i), written)
+        np.testing.assert_array_equal(transform(partial(_set, **outside))(x, jnp.int32(-1))[3], 3)
+        if mode is not None:
+            np.testing.assert_array_equal(transform(partial(_get, i=[-1, 1], **outside))(x), read)
+        np.testing.assert_array_equal(transform(partial(_set, i=slice(-2, None), **outside))(x), [0, 1, 7, 7])
+    np.testing.assert_array_equal(transform(lambda x: x.at[i].apply(jnp.negative, **outside))(x), [0, -1, 2, 3])
+    for index in (-1, [-1, 1]):
+        with pytest.raises(OutOfBoundsError, match="allowed: 0 to 3"):
+            transform(partial(_set, i=index, wrap_negative_indices=False))(x)

@@ -51,3 +51,15 @@ def test_what_a_segment_without_parts_is(dtype, least, most):
 def test_what_does_not_fit_says_why(call, error, text):
     with pytest.raises(error, match=text):
         call()
+
+
+@pytest.mark.parametrize("name", REDUCE)
+def test_negative_numbers_are_no_positions_from_the_end(name):
+    data, ids = np.array([1.0, 2.0, 3.0, 4.0], np.float32), np.array([-1, 0, 1, 5], np.int8)
+    for transform in (lambda f: f, functad.jit):
+        dropped = transform(lambda d, i: getattr(ops, name)(d, i, 200)[:2])(data, ids)
+        np.testing.assert_array_equal(np.asarray(dropped), [2, 3])
+        clipped = transform(lambda d, i: getattr(ops, name)(d, i, 200, mode="clip")[:2])(data, ids)
+        np.testing.assert_array_equal(np.asarray(clipped), [REDUCE[name]([1.0, 2.0]), 3])
+    with functad.config.context(debug_index=True):
+        assert ops.segment_sum(data, ids, 2)[0] == 2
