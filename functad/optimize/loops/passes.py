@@ -58,11 +58,15 @@ def join_loops(program: Program, round: moves.Round) -> Program:
     >>> [e.primitive.name for e in program.eqns], [e.primitive.name for e in join_loops(program, "equal").eqns]
     (['while', 'while'], ['while'])
     """
-    eqns, outvars = list(program.eqns), list(program.outvars)
+    eqns, outvars, written = list(program.eqns), list(program.outvars), set(program.eqns)
     while (joined := _first_joined(eqns, round)) is not None:
         eqns, renamed = joined
         outvars = renamed.read_all(outvars)
-    return program if eqns == list(program.eqns) else program.replace(eqns=eqns, outvars=outvars)
+    if written.issuperset(eqns):
+        return program
+    made = [e.primitive in LOOPS and e not in written for e in eqns]
+    eqns = [_with_bodies(e, share_common_subexpressions) if new else e for e, new in zip(eqns, made)]  # in both: once
+    return program.replace(eqns=eqns, outvars=outvars)
 
 
 def _first_joined(eqns: Sequence[Eqn], round: moves.Round) -> tuple[list[Eqn], Substitution] | None:
@@ -75,7 +79,7 @@ def _first_joined(eqns: Sequence[Eqn], round: moves.Round) -> tuple[list[Eqn], S
             renamed = move.apply(first, second)
             if renamed is not None:
                 before, after = parted
-                made = _with_bodies(first.eqn(), share_common_subexpressions)  # what both compute, once
+                made = first.eqn()
                 if watching.observer is not None:
                     watching.observer.rewrote(move, eqns[j], made)
                 return [*eqns[:i], *before, made, *renamed.within([*after, *eqns[j + 1 :]])], renamed
