@@ -34,7 +34,7 @@ from functad.lowering.nests.nest import (
     names_of,
     uses_of,
 )
-from functad.lowering.nests.printing import accumulated, start_of_accumulator
+from functad.lowering.nests.printing import accumulated, kernel_parameters, start_of_accumulator
 from functad.primitives.loops.order import from_key, order_key
 from functad.primitives.loops.text import cast
 
@@ -231,8 +231,10 @@ def names_that_change(nest: Nest, inner: list[Symbol]) -> set[str]:
 
 
 def names_in_nest(nest: Nest) -> set[str]:
+    """The names that a kernel of a nest has: of values, loops, constants and parameters."""
     names = {name for s in nest.statements for name in names_of(s)} | {a.name for a in nest.accumulators}
-    return names | {s.name for s in nest.loops} | set(nest.constants)
+    parameters = {name for name, _, _ in kernel_parameters(nest).values()}
+    return names | {s.name for s in nest.loops} | set(nest.constants) | parameters
 
 
 def at_point(s: Statement, at: Mapping[Symbol, Affine], names: Mapping[str, str]) -> Statement:

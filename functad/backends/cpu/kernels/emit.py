@@ -228,7 +228,7 @@ class _CpuEmitter:
 
     def _in_blocks(self, phases: list[Phase], carried: Symbol, base: int) -> None:
         """Blocks of a row; between its phases what is carried lies in a room of its own, or where it is stored."""
-        taken = names_in_nest(self.nest) | {name for name, _, _ in self.parameters.values()}
+        taken = names_in_nest(self.nest)
         size, chains = min(machine_model.RUNNING_BLOCK, carried.extent), [c for p in phases for c in p.chains]
         block = loop(fresh(f"{carried.name}_block", taken), -(-carried.extent // size))
         within, count = loop(fresh(f"{carried.name}_in_block", taken), size), str(size)
@@ -326,7 +326,7 @@ class _CpuEmitter:
                 return Store(store.buffer, store.offset - pace, c.name, PRE)
         others = [s for s in self.nest.loops if s is not carried]
         shape = [s.extent for s in others]
-        taken = names_in_nest(self.nest) | {name for name, _, _ in self.parameters.values()}
+        taken = names_in_nest(self.nest)
         buffer = new_buffer(fresh(f"totals_{c.name}", taken), shape, c.dtype)
         self.parameters[buffer.storage] = (buffer.name, buffer, "w")
         self.first[buffer.storage] = 0
@@ -378,7 +378,7 @@ class _CpuEmitter:
 
         What they read of some columns stays in a cache for all rows of a thread.
         """
-        taken = names_in_nest(self.nest) | {name for name, _, _ in self.parameters.values()}
+        taken = names_in_nest(self.nest)
         reduced, columns, size = self.inner[-1], trailing[-1], machine_model.COLUMNS_OF_INTEGERS
         at: dict[Symbol, Affine] = {}
         depth, count = 0, str(columns.extent)
@@ -414,7 +414,7 @@ class _CpuEmitter:
     ) -> None:
         """What some steps of the last reduction loop add to the columns."""
         reduced, level = self.inner[-1], len(self.nest.loops) - len(trailing)
-        taken = names_in_nest(self.nest) | {name for name, _, _ in self.parameters.values()}
+        taken = names_in_nest(self.nest)
         changing = sorted(names_that_change(self.nest, [reduced]))
         names = [{n: fresh(f"{n}_{k}", taken) for n in changing} if len(places) > 1 else {} for k in range(len(places))]
         for printed in range(level, len(self.nest.loops) + 1):

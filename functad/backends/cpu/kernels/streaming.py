@@ -14,7 +14,6 @@ from functad.backends.cpu.scalars import running
 from functad.lowering.memory.buffers import Storage
 from functad.lowering.nests.affine import Symbol, loop
 from functad.lowering.nests.nest import PRE, Let, Load, Nest, Store, fresh, moved
-from functad.lowering.nests.printing import kernel_parameters
 from functad.lowering.nests.reductions import names_in_nest
 from functad.primitives.loops.text import cast
 
@@ -43,7 +42,7 @@ def streamed(nest: Nest, unread: Container[Storage]) -> Nest:
     chosen = [s for s in chosen if _fills_lines(s, nest.loops)]
     if last.extent % count or math.prod(s.extent for s in nest.loops) == count or not chosen:
         return nest
-    taken = names_in_nest(nest) | {name for name, _, _ in kernel_parameters(nest).values()}
+    taken = names_in_nest(nest)
     tile, within = loop(fresh(f"{last.name}_line", taken), last.extent // count), loop(last.name, count)
     first = tile * count
     parts, rooms, stores = {last: first + within}, [], list[Store]()

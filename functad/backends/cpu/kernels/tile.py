@@ -12,7 +12,6 @@ from functad.backends.cpu.scalars import running
 from functad.lowering.memory.buffers import Buffer
 from functad.lowering.nests.affine import Affine, Symbol, loop
 from functad.lowering.nests.nest import PRE, IndexLet, Let, Load, Nest, Statement, Store, fresh, moved
-from functad.lowering.nests.printing import kernel_parameters
 from functad.lowering.nests.reductions import names_in_nest
 from functad.primitives.loops.text import cast
 
@@ -84,7 +83,7 @@ def _in_squares(nest: Nest, side: int) -> Nest:
     row, column = (loop(f"{s.name}_tile", s.extent // n) for s, n in ((rows, side), (columns, side * count)))
     within = [loop(rows.name, side), loop(columns.name, side * count)]
     starts = {rows: row * side, columns: column * (side * count)}
-    taken = names_in_nest(nest) | {name for name, _, _ in kernel_parameters(nest).values()}
+    taken = names_in_nest(nest)
     lines: list[Statement] = []
     by_lines = _read_by_lines(nest, side) if count > 1 and len(streamed) == len(nest.stores) else None
     if by_lines is not None:
