@@ -169,6 +169,23 @@ def test_other_libraries_are_waited_for_and_wait() -> None:
     assert fake.calls[-4:] == ["cuEventCreate", "cuEventRecord", "cuStreamWaitEvent", "cuEventDestroy"]
 
 
+def test_of_two_failures_the_first_one_is_told() -> None:
+    """Once a kernel has gone wrong each call says so, also those that destroy what was used."""
+    fake = FakeCuda()
+    driver = device_of(fake).driver
+    first, then = driver.mark(), driver.mark()
+    actions = {
+        "cuStreamWaitEvent": lambda: driver.wait_for(driver.stream),
+        "cuEventSynchronize": lambda: driver.microseconds_between(first, then),
+    }
+    for name, action in actions.items():
+        for failing in (name, "cuEventDestroy"):
+            fake.next_code(failing, 700)
+        with pytest.raises(DeviceFaultError, match=f"in {name}"):
+            action()
+        assert "cuEventDestroy" not in fake.code_of, "it was called"
+
+
 def test_arrays_of_other_libraries_are_copied_before_their_owner_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeCuda()
     device = device_of(fake)

@@ -290,7 +290,7 @@ class CudaDriver:
         self._destroy_forgotten()
         text = self.got(_pointer, "cuGraphCreate", 0).value
         nodes: list[int] = []
-        with self._kept_if_well("cuGraphDestroy", text):
+        with self.kept_if_well("cuGraphDestroy", text):
             for start, waits in zip(starts, after):
                 others = (ctypes.c_void_p * len(waits))(*[nodes[other] for other in waits])
                 nodes.append(start.add(text, others, bases))
@@ -319,7 +319,7 @@ class CudaDriver:
                 action(stream)
 
         text = self._captured(repeated, stream)
-        with self._kept_if_well("cuGraphDestroy", text):
+        with self.kept_if_well("cuGraphDestroy", text):
             ready = self._ready(text)
         return LaunchGraph(ready, text, (), _pointer(ready))
 
@@ -392,27 +392,26 @@ class CudaDriver:
     @_in_context
     def _ordered(self, first: int, then: int) -> None:
         event = self.mark(first)
-        try:
+        with self.kept_if_well("cuEventDestroy", event):
             self.do("cuStreamWaitEvent", then, event, 0)
-        finally:
-            self.do("cuEventDestroy", event)  # by the driver, when it has come
+        self.do("cuEventDestroy", event)  # by the driver, when it has come
 
     @_in_context
     def mark(self, stream: int | None = None) -> int:
         """An event, which is when all is done that was started before."""
         event = self.got(_pointer, "cuEventCreate", 0).value
         assert event
-        with self._kept_if_well("cuEventDestroy", event):
+        with self.kept_if_well("cuEventDestroy", event):
             self.do("cuEventRecord", event, self.stream if stream is None else stream)
         return event
 
     def microseconds_between(self, first: int, then: int) -> float:
-        try:
+        with self.kept_if_well("cuEventDestroy", first, then):
             self.do("cuEventSynchronize", then)
-            return float(1e3 * self.got(ctypes.c_float, "cuEventElapsedTime", first, then).value)
-        finally:
-            codes = [self.code("cuEventDestroy", event) for event in (first, then)]
-            self.check(max(codes), "cuEventDestroy")
+            found = 1e3 * self.got(ctypes.c_float, "cuEventElapsedTime", first, then).value
+        codes = [self.code("cuEventDestroy", event) for event in (first, then)]
+        self.check(max(codes), "cuEventDestroy")
+        return float(found)
 
     @_in_context
     def least_time(self, action: Callable[[], None], times: int) -> float:
@@ -420,7 +419,7 @@ class CudaDriver:
         found = []
         for _ in range(times):
             first = self.mark()
-            with self._kept_if_well("cuEventDestroy", first):
+            with self.kept_if_well("cuEventDestroy", first):
                 action()
                 then = self.mark()
             found.append(self.microseconds_between(first, then))
@@ -433,12 +432,13 @@ class CudaDriver:
     # --- calls ------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _kept_if_well(self, destroy: str, handle: int | None) -> Iterator[None]:
-        """A context in which something is made ready; it is destroyed if that fails."""
+    def kept_if_well(self, destroy: str, *handles: int | None) -> Iterator[None]:
+        """Destroy things if what uses them fails; of all failures the first one is told."""
         try:
             yield
         except BaseException:
-            self.code(destroy, handle)
+            for handle in handles:
+                self.code(destroy, handle)
             raise
 
     def code(self, name: str, *arguments: Any) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from functad.backends.cuda.runtime.launching import Launch, LaunchNode, LibraryProduct, PackedLaunch
@@ -50,6 +51,7 @@ class GraphDriver(Protocol):
     def check(self, code: int, what: str) -> None: ...
     def do(self, name: str, *arguments: Any) -> None: ...
     def got(self, kind: Any, name: str, *arguments: Any) -> Any: ...
+    def kept_if_well(self, destroy: str, *handles: int | None) -> AbstractContextManager[None]: ...
     def start_product(self, product: LibraryProduct, addresses: Sequence[int], stream: int) -> None: ...
     def recorded_product(self, product: LibraryProduct, addresses: Sequence[int], lane: int) -> int: ...
     def change_product(
@@ -116,10 +118,9 @@ class ProductStart:
 
     def add(self, graph: int, after: Any, bases: Sequence[int]) -> int:
         part = self._driver.recorded_product(self._product, self._addresses(bases), self._node.lane)
-        try:
+        with self._driver.kept_if_well("cuGraphDestroy", part):
             node = self._driver.got(ctypes.c_void_p, "cuGraphAddChildGraphNode", graph, after, len(after), part)
-        finally:
-            self._driver.do("cuGraphDestroy", part)  # the node has a copy
+        self._driver.do("cuGraphDestroy", part)  # the node has a copy
         return int(node.value)
 
     def change(self, ready: Any, node: int, bases: Sequence[int]) -> int:
