@@ -130,10 +130,15 @@ def test_two_products_read_one_copy(in_panels):
     assert len([s for s in run.schedule.steps if s.name.startswith("pack_")]) == 1
 
 
-def test_few_rows_and_odd_widths_are_not_packed(in_panels):
+def test_odd_widths_are_not_packed(in_panels):
     assert in_loops(compiled(recurrent, *of_recurrent(33))) == [0]
-    few = machine_model.PACKED_WEIGHT_ROWS - 1
-    assert set(in_loops(compiled(recurrent, *of_recurrent(32, steps=few, rows=1)))) <= {0}
+
+
+@needs_tiles
+@pytest.mark.parametrize("least, panel", [(100, 16), (101, 0)])
+def test_few_rows_are_not_packed(in_panels, monkeypatch, least, panel):
+    monkeypatch.setattr(machine_model, "PACKED_WEIGHT_ROWS", least)
+    assert in_loops(compiled(recurrent, *of_recurrent(32, steps=20, rows=5))) == [panel]
 
 
 def test_what_a_loop_changes_is_not_packed(in_panels):
