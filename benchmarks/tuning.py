@@ -2,7 +2,7 @@
 
 Knows `functad.machine_model` and the command line. `python -m benchmarks tuning NAME …` halves and doubles numbers;
 without names, all of which `machine_model` says that they were compared. Each has small programs in which it decides
-(`tuning_cases.py`); `--workloads` tries it in larger ones, those of whose kernels it changes.
+(`tuning_cases/`); `--workloads` tries it in larger ones, those of whose kernels it changes.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def _short(value: Any) -> str:
 def main(arguments: list[str]) -> int:
     """Run what the command line asks for; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks tuning", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NUMBER", help="of machine_model (default: all that were compared)")
+    parser.add_argument("names", nargs="*", metavar="NUMBER", help="of machine_model (default: all chosen by times)")
     parser.add_argument("--workloads", help="names of larger programs, with commas; `all`: steps, loops and operations")
     parser.add_argument("--seconds", type=float, default=0.2, help="for each comparison (default: %(default)s)")
     parser.add_argument("--save", metavar="NAME", help="keep the results under benchmarks/results/tuning/")
@@ -201,6 +201,8 @@ def main(arguments: list[str]) -> int:
     workloads = CHOSEN if chosen == ["all"] else chosen
     if unknown := {*given.names} - {*descriptions()} | {*workloads} - {*WORKLOADS}:
         parser.error(f"no number and no workload is named {', '.join(sorted(unknown))}")
+    if workloads and given.save:
+        parser.error("--save keeps times of small programs only: leave out --workloads, or --save")
     names = given.names or compared()
     if workloads:
         _in_workloads(workloads, names, given.seconds)
@@ -209,6 +211,10 @@ def main(arguments: list[str]) -> int:
     for row in rows(names, given.seconds):
         print(row.number, row.program, row.microseconds, sep=": ", flush=True)
         found.append(row)
+    timed = {row.number for row in found}
+    for name in names:
+        if name not in timed:
+            print(f"{name}: no program in benchmarks/tuning_cases/ for it here; try --workloads all")
     if given.save:
         print(f"\nkept in {keep(found, given.save)}")
     return 0

@@ -1,4 +1,4 @@
-"""The programs of `tuning_cases.py` with a tuned number as it is, halved and doubled: what differs, and times.
+"""The programs of `tuning_cases/` with a tuned number as it is, halved and doubled: what differs, and times.
 
 Knows how a program is made with another value of a number, from nothing that another value has left, and how it is
 timed. `python -m benchmarks tuning` prints and keeps the table.

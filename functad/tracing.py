@@ -165,7 +165,10 @@ class Trace:
         return outs
 
     def record_with_values(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        """Results that can have a derivative become tracers; others are plain values."""
+        """Results that can have a derivative become tracers; others are plain values.
+
+        An operation on none of this trace's tracers is left to the parent.
+        """
         values = []
         own = False
         for a in args:

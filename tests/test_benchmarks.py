@@ -472,6 +472,14 @@ def test_other_values_of_a_number_are_tried_in_its_own_programs(capsys, monkeypa
     assert "| FEW_STEPS = 64 | sines of 48 | jitted |" in (tmp_path / "tuning" / "here.md").read_text()
 
 
+def test_what_tuning_cannot_do_is_told(capsys):
+    assert main(["tuning", "CUDA_THREADS"]) == 0
+    assert "CUDA_THREADS: no program in benchmarks/tuning_cases/" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["tuning", "RUNNING_BLOCK", "--workloads", "call-scalar", "--save", "here"])
+    assert "leave out --workloads, or --save" in capsys.readouterr().err
+
+
 def test_a_program_runs_in_a_process_of_its_own():
     (case, *_) = (c for c in tuning_cases.CASES if c.numbers == "BEFORE_A_RESULT")
     assert 0 < tuning_table._in_another_process(case, "BEFORE_A_RESULT", 1024, 0.01) < 1

@@ -19,7 +19,7 @@ Below each number stand its unit, what it decides, and where it comes from:
 - Measured: `python -m functad doctor --measure` measures the same here, and prints both side by side.
 - Derived: by the formula, from facts and other limits.
 - Compared: chosen by hand, by times. `python -m benchmarks tuning NUMBER` halves and doubles it in programs that this
-  changes (`benchmarks/tuning_cases.py`), and times these in turn; without a name all such numbers of the CPU. What came
+  changes (`benchmarks/tuning_cases/`), and times these in turn; without a name all such numbers of the CPU. What came
   of that stands in `benchmarks/results/tuning/`.
 - Unproven: chosen by reading, or by times that nobody kept, for a GPU or for AVX-512; no figure stands behind it yet.
 - Chosen: for people, who wait, or by how an algorithm is made.

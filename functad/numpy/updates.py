@@ -150,6 +150,7 @@ class AtIndex:
 
     def apply(self, func: Callable[[Any], Any], *, mode: Any = None, **promises: bool) -> Any:
         """The array with a function applied to the elements."""
+        _check_promises("apply", promises)
         return _used("apply", self.set(func(self.get(mode=mode, **promises)), mode=mode, **promises))
 
     def _elsewhere_one(self, name: str, values: Any, mode: Any, promises: dict[str, bool]) -> Any:
@@ -166,12 +167,16 @@ _AT_USES = (
 _PROMISES = ("indices_are_sorted", "unique_indices", "wrap_negative_indices")
 
 
-def _scatter(
-    name: str, primitive: Callable[..., Any], at: AtIndex, values: Any, mode: Any, promises: dict[str, bool]
-) -> Any:
+def _check_promises(name: str, promises: dict[str, bool]) -> None:
     for promise in promises:
         if promise not in _PROMISES:
             raise TypeError(f"x.at[...].{name}() got an unexpected keyword argument {promise!r}")
+
+
+def _scatter(
+    name: str, primitive: Callable[..., Any], at: AtIndex, values: Any, mode: Any, promises: dict[str, bool]
+) -> Any:
+    _check_promises(name, promises)
     x, index = indexing.without_single_masks(at.array, at.index)
     remedy = f"x.at[index].{name}(v, mode='drop'), or mode='clip'"
     wraps = promises.get("wrap_negative_indices", True)

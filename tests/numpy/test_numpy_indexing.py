@@ -187,6 +187,7 @@ def test_unused_at_is_fine():
         (lambda: jnp.arange(3).at[0].set(1.5), DTypeError, "do not fit into an array of dtype int32"),
         (lambda: X.at[0].set(1j), DTypeError, "complex64 do not fit"),
         (lambda: X.at[0].add(1.0, colour=3), TypeError, "unexpected keyword argument 'colour'"),
+        (lambda: X.at[0].apply(jnp.sin, colour=3), TypeError, r"apply\(\) got an unexpected keyword argument 'colour'"),
     ],
 )
 def test_updates_that_do_not_fit(update, error, text):
