@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -403,8 +404,13 @@ def _joint_pair(name: str, x: Any, y: Any, x_shape: tuple[int, ...], y_shape: tu
         return x, y
     if len(x_shape) != len(y_shape) and config.numpy_rank_promotion != "allow":
         _say_rank_promotion(name, [x_shape, y_shape])
-    joint = joint_shape(name, (x_shape, y_shape))
+    joint = _joint_of_two(name, x_shape, y_shape)
     return broadcast_operand(x, joint), broadcast_operand(y, joint)
+
+
+@lru_cache(4096)
+def _joint_of_two(name: str, x_shape: tuple[int, ...], y_shape: tuple[int, ...]) -> tuple[int, ...]:
+    return joint_shape(name, (x_shape, y_shape))
 
 
 def promote_args(name: str, *args: Any) -> list[Array]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -81,9 +82,15 @@ def _keep_dims(result: Any, axes: tuple[int, ...], shape: tuple[int, ...], keepd
     """Put axes of size 1 back where a reduction dropped them."""
     if not keepdims or not axes:
         return result
-    kept_shape = tuple(1 if i in axes else n for i, n in enumerate(shape))
-    kept = [i for i in range(len(shape)) if i not in axes]
+    kept_shape, kept = _kept(axes, shape)
     return broadcast_in_dim(result, shape=kept_shape, broadcast_dimensions=kept)
+
+
+@lru_cache(4096)
+def _kept(axes: tuple[int, ...], shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shape with size 1 for each axis that is reduced, and where the axes that are left are in it."""
+    kept = tuple([i for i in range(len(shape)) if i not in axes])
+    return tuple([n if i in kept else 1 for i, n in enumerate(shape)]), kept
 
 
 def _masked(name: str, x: Any, where: Any, identity: Any) -> Any:
@@ -113,6 +120,8 @@ def _with_initial(name: str, result: Any, initial: Any, combine: Callable[[Any, 
 
 def _integer_sum_dtype(dtype: np.dtype) -> np.dtype:
     """The dtype in which sums and products of a dtype are taken: small integers grow to the default one."""
+    if kind_of(dtype) in "fc":
+        return dtype
     default = dtypes.default_int_dtype()
     if kind_of(dtype) == "b":
         return default

@@ -81,8 +81,9 @@ class BackwardPass:
                 continue
             lines.source = op.source
             if not diagonal:
-                together = rule.operands if kind is JointlyLinear else None  # type: ignore[union-attr]
-                self._transpose(op, arriving, together, bare)
+                places = tuple([i for i, x in enumerate(op.args) if type(x) is Tracer and x.owner is trace])
+                for i, found in zip(places, transpose_of(op, places, bare)(arriving, *op.values)):
+                    self._accumulate(op.args[i], unbroadcast(found, op.args[i]))
                 continue
             for i, share in rule.pullbacks:  # type: ignore[union-attr]
                 x = op.args[i]
@@ -93,16 +94,6 @@ class BackwardPass:
                         self._accumulate(x, unbroadcast(found, x))
                     else:  # what the line above does with the first cotangent that has the operand's shape
                         cotangents[key] = found
-
-    def _transpose(self, op: Op, arriving: Any, together: slice | None, bare: bool) -> None:
-        """Apply the transpose rule of an operation: it is linear in the operands `together`, or else in each."""
-        linear = [i for i, x in enumerate(op.args) if type(x) is Tracer and x.owner is self.trace]
-        if together is not None:
-            linear = [i for i in range(len(op.args))[together] if i in linear]
-        for places in [(i,) for i in linear] if together is None else [tuple(linear)]:
-            found = transpose_of(op, places, bare)(arriving, *op.values)
-            for i, cotangent in zip(places, found):
-                self._accumulate(op.args[i], unbroadcast(cotangent, op.args[i]))
 
     def _linearize_and_transpose(self, op: Op) -> None:
         """Go back over any operation: its jvp rule is recorded, and transposed."""

@@ -16,7 +16,7 @@ import numpy as np
 from functad.array import ArrayImpl
 from functad.device_arrays import gpus
 from functad.evaluation import implementation
-from functad.ir import Atom, Aval, Literal, Primitive, Program, UndefinedPrimal
+from functad.ir import Atom, Aval, JointlyLinear, Literal, Primitive, Program, UndefinedPrimal
 from functad.lowering_rules import Scalar
 from functad.observing import observed
 from functad.tracing import Op, is_tracer, trace_to_program
@@ -54,8 +54,9 @@ def _printed_if_plain(share: DiagonalShare, operands: int, dtype: np.dtype, *par
 
 
 def transpose_of(op: Op, places: tuple[int, ...], bare: bool) -> Transpose:
-    """How a cotangent comes from the only result of an operation to the operands at `places`, in which it is linear.
+    """How a cotangent comes from the only result of an operation to the operands at `places`.
 
+    places: the operands that have tangents. It is linear in all of them, or, if it is its own derivative, in each.
     bare: whether it is to run in `run_bare`.
     """
     if bare and not gpus:
@@ -66,14 +67,20 @@ def transpose_of(op: Op, places: tuple[int, ...], bare: bool) -> Transpose:
 
 
 def _transpose_by_rule(
-    primitive: Primitive, places: Sequence[int], avals: Sequence[Aval], params: dict[str, Any]
+    primitive: Primitive, places: tuple[int, ...], avals: Sequence[Aval], params: dict[str, Any]
 ) -> Transpose:
+    unknown = [(i, UndefinedPrimal(aval)) for i, aval in zip(places, avals)]
+    groups = [unknown] if type(primitive.jvp) is JointlyLinear else [[each] for each in unknown]
+
     def transpose(arriving: Any, *operands: Any) -> Sequence[Any]:
-        args = [*operands]
-        for i, aval in zip(places, avals):
-            args[i] = UndefinedPrimal(aval)
-        found = primitive.transpose(arriving, *args, **params)
-        return [found[i] for i in places]
+        cotangents = []
+        for group in groups:
+            args = [*operands]
+            for i, primal in group:
+                args[i] = primal
+            found = primitive.transpose(arriving, *args, **params)
+            cotangents += [found[i] for i, _ in group]
+        return cotangents
 
     return transpose
 
