@@ -24,6 +24,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array
+from functad.calls.compound import compound
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, UnsupportedNumpyError
 from functad.evaluation import aval_of
@@ -258,6 +259,7 @@ def highest(dtype: np.dtype) -> Any:
     return dtypes.iinfo(dtype).max
 
 
+@compound
 def max(  # noqa: A001
     a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
 ) -> Array:
@@ -270,6 +272,7 @@ def max(  # noqa: A001
     return _extremum("max", a, axis, out, keepdims, initial, where, largest=True)
 
 
+@compound
 def min(  # noqa: A001
     a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
 ) -> Array:
@@ -343,6 +346,7 @@ def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
     return sum(x if x.dtype == bool else logic.not_equal(x, 0), axis=axis, keepdims=keepdims)
 
 
+@compound
 def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Array:
     """The distance from the smallest to the largest element along the given axes.
 
@@ -404,6 +408,7 @@ def _count(x: Any, axes: tuple[int, ...], where: Any, keepdims: bool, dtype: np.
     return sum(mask, axis=axes, dtype=dtype, keepdims=keepdims)
 
 
+@compound
 def mean(
     a: Any,
     axis: Any = None,
@@ -468,6 +473,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
 _mean = mean
 
 
+@compound
 def var(
     a: Any,
     axis: Any = None,
@@ -524,6 +530,7 @@ def var(
     )
 
 
+@compound
 def std(
     a: Any,
     axis: Any = None,

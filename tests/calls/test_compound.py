@@ -1,0 +1,187 @@
+"""Functions run as one operation give what their operations give, to the bit, and so do their gradients."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+
+import functad
+import functad.numpy as jnp
+from functad import nn
+from functad.calls import compound as compounds
+from functad.calls.compound import compound
+from functad.errors import AxisError
+from functad.nn import functions
+from functad.numpy import reductions
+from functad.tracing import Tracer
+from functad.transforms.at_once import CompoundOp
+from functad.transforms.forward import trace_with_values
+
+COMPOUND = sorted(
+    (module.__name__, name)
+    for module in (functions, reductions)
+    for name, fun in vars(module).items()
+    if inspect.isfunction(fun) and getattr(fun, "__wrapped__", fun).__module__ == module.__name__
+    and inspect.unwrap(fun) is not fun and not name.startswith("_")
+)  # fmt: skip
+
+
+def function_named(module, name):
+    return getattr({"functad.nn.functions": functions, "functad.numpy.reductions": reductions}[module], name)
+
+
+def same(x, y):
+    x, y = (np.asarray(a) for a in (x, y))
+    return x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()
+
+
+def records_of(fun, x, *, once=True):
+    """What a trace that goes back once has recorded of a call."""
+    _, trace, _ = trace_with_values(lambda x: [fun(x)], [x], [True], "grad", once=once)
+    return trace.take_ops()
+
+
+@pytest.fixture(autouse=True)
+def forget():
+    compounds._functions.cache_clear()
+
+
+@pytest.mark.parametrize(("module", "name"), COMPOUND)
+def test_results_and_gradients_are_those_of_the_operations(module, name):
+    as_one = function_named(module, name)
+    fun = inspect.unwrap(as_one)
+    rng = np.random.default_rng(0)
+    special = np.array([[0.0, -0.0, 1.0], [np.inf, -np.inf, np.nan]])
+    for values in (rng.normal(size=(3, 4)), rng.normal(size=5), special, np.zeros((2, 3))):
+        for dtype in (np.float32, np.float64):
+            x = jnp.asarray(np.asarray(values, dtype))
+            with np.errstate(all="ignore"):
+                wanted, slope = fun(x), functad.grad(lambda x: jnp.sum(fun(x)))(x)
+            for _ in range(3):
+                found = as_one(x)
+                assert found.aval == wanted.aval and same(found, wanted)
+                assert same(functad.grad(lambda x: jnp.sum(as_one(x)))(x), slope)
+    assert [type(op) for op in records_of(as_one, jnp.ones((3, 4)))] == [CompoundOp]
+
+
+@pytest.mark.parametrize("weak", [False, True])
+def test_weak_types_are_those_of_the_operations(weak):
+    x = 2.0 * jnp.asarray(3.0) if weak else jnp.float32(3)
+    for fun in (nn.relu, jnp.mean, nn.softplus):
+        assert {fun(x).weak_type for _ in range(3)} == {inspect.unwrap(fun)(x).weak_type}
+    assert nn.relu(x).weak_type is weak
+
+
+def test_arguments_of_other_types_are_told_apart():
+    x = jnp.arange(6.0).reshape(2, 3)
+    calls = [(), (0,), (1,), ((0, 1),), (-1,), (None,)]
+    for _ in range(3):
+        for args in calls:
+            assert same(jnp.mean(x, *args), np.mean(np.asarray(x), *args, dtype=np.float32))
+        assert jnp.var(x, ddof=1) != jnp.var(x) == jnp.var(x, ddof=0)
+        assert jnp.max(x, axis=1, keepdims=True).shape == (2, 1)
+        assert jnp.max(x, 1, keepdims=False).shape == (2,)
+
+    @compound
+    def divided(x, by):
+        return jnp.sum(x) / by
+
+    for _ in range(3):
+        for by in (0.0, -0.0):
+            assert np.signbit(divided(x, by)) == np.signbit(by)
+
+
+def test_gradients_flow_to_each_operand_and_add_up():
+    @compound
+    def f(x, y, scale=2.0):
+        return jnp.tanh(x * y) * scale + x
+
+    def g(x, y):
+        return jnp.sum(f(x, y) * f(y, x, scale=3.0) + f(x, x) * x)
+
+    x, y = jnp.array([0.3, -2.0]), jnp.array([1.0, 0.5])
+    wanted = functad.grad(functad.jit(g), (0, 1))(x, y)
+    for _ in range(3):
+        for a, b in zip(functad.grad(g, (0, 1))(x, y), wanted, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-6)
+        only = functad.grad(lambda y: jnp.sum(f(x, y)))(y)
+        np.testing.assert_allclose(only, 2 * np.asarray(x) / np.cosh(np.asarray(x * y)) ** 2, rtol=1e-6)
+
+
+def test_other_transforms_see_the_operations():
+    seen = []
+
+    @compound
+    def f(x):
+        seen.append(isinstance(x, Tracer))
+        return jnp.sum(jnp.sin(x) * x)
+
+    x = jnp.ones(3)
+    for transform in (functad.jit, functad.hessian, functad.jacfwd, functad.jacrev):
+        wanted = transform(inspect.unwrap(f))(x)
+        for _ in range(3):
+            np.testing.assert_array_equal(transform(f)(x), wanted)
+    np.testing.assert_array_equal(functad.vmap(f)(jnp.ones((2, 3))), [f(x), f(x)])
+    kinds = {type(op) for _ in range(3) for op in records_of(f, x, once=False)}
+    assert CompoundOp not in kinds and all(seen[:1])
+
+
+def test_second_derivatives_through_gradients():
+    x = jnp.array([0.1, -0.4, 2.0])
+    for _ in range(3):
+        found = functad.grad(lambda x: jnp.sum(functad.grad(lambda y: nn.logsumexp(y * y))(x)))(x)
+    np.testing.assert_allclose(found, functad.hessian(lambda y: nn.logsumexp(y * y))(x).sum(0), rtol=1e-5)
+
+
+def test_what_looks_at_values_or_gives_several_results_runs_as_it_is():
+    @compound
+    def looks(x):
+        return x + float(x[0])
+
+    @compound
+    def several(x):
+        return x, x + 1
+
+    for i in range(4):
+        assert float(looks(jnp.array([float(i)]))[0]) == 2 * i
+        assert float(several(jnp.array(float(i)))[1]) == i + 1
+        assert float(nn.logsumexp(jnp.zeros(2), return_sign=True)[1]) == 1.0
+
+
+def test_errors_are_those_of_the_function():
+    for _ in range(3):
+        with pytest.raises(AxisError, match="mean: axis 2"):
+            jnp.mean(jnp.ones((2, 2)), 2)
+
+
+def test_options_decide_anew():
+    x = jnp.array([3, 4])
+    for _ in range(3):
+        assert jnp.mean(x).dtype == np.float32
+        with functad.config.context(enable_x64=True):
+            assert jnp.mean(x.astype(int)).dtype == inspect.unwrap(jnp.mean)(x.astype(int)).dtype
+        with functad.config.context(debug_nans=True), pytest.raises(FloatingPointError, match="made a NaN"):
+            nn.log_softmax(jnp.array([np.inf, 1.0]))
+
+
+def test_what_memory_does_not_hold_is_said_by_the_function(monkeypatch):
+    x = jnp.ones(3)
+    for _ in range(3):
+        nn.softplus(x)
+
+    class Full:
+        def run(self, *args):
+            raise MemoryError
+
+    monkeypatch.setattr("functad.calls.printed_compounds.quiet_copy", Full)
+    assert same(nn.softplus(x), inspect.unwrap(nn.softplus)(x))
+
+
+def test_residuals_are_freed_as_the_backward_pass_goes(monkeypatch):
+    x = jnp.ones(3)
+    nn.log_softmax(x)
+    (op,) = [records_of(nn.log_softmax, x) for _ in range(3)][-1]
+    assert all(isinstance(r, (np.ndarray, np.generic)) for r in op.saved)
+    assert op.primitive.name == "closed_call" and op.source is not None
