@@ -1,7 +1,8 @@
 """Functions of the library that are made of several operations, and run as one where operations run at once.
 
 Such a function is traced when it is called with arguments of the same types for the second time, and printed:
-`printed_compounds.py`. Results are the same, to the bit. Knows no particular function.
+`printed_compounds.py`. Results are the same, to the bit. Under other traces than that of a gradient it runs as it is
+written. Knows no particular function.
 """
 
 from __future__ import annotations
@@ -81,6 +82,6 @@ class _OfTypes:
     printed: Callable[..., Any] | None = None
 
 
-@functools.lru_cache(4096)
+@functools.lru_cache(1024)
 def _functions(*signature: Any) -> _OfTypes:
     return _OfTypes()

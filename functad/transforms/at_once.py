@@ -89,7 +89,7 @@ def record(trace, primitive, args, params):
     except (TypeError, ValueError, OverflowError, MemoryError):
         return None  # which comes to an error in the user's terms
     source = user_source(5)  # from the caller of what calls `bind` on
-    if result.dtype is not dtype:
+    if result.dtype is not dtype or params and "weak_type" in params:
         aval = infer_aval(primitive, [*map(aval_of, args)], params)
         return trace.keep(primitive, args, params, ({operands},), wrap(asarray(result), aval), source)
     if type(result) is not ndarray:

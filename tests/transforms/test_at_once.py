@@ -73,10 +73,11 @@ def test_unusual_numbers_are_left_to_the_ordinary_trace(dtype):
         assert type(op) is not RealOp
 
 
-def test_results_of_another_dtype_are_those_of_an_ordinary_trace():
-    x = jnp.ones(3)
-    for dtype in ("float64", "int32", "float16"):
-        new = {"new_dtype": np.dtype(dtype), "weak_type": False}
+@pytest.mark.parametrize("weak", [True, False])
+def test_results_of_another_type_are_those_of_an_ordinary_trace(weak):
+    x = ArrayImpl(np.ones(3, np.float32), not weak)
+    for dtype in ("float32", "float64", "int32", "float16"):
+        new = {"new_dtype": np.dtype(dtype), "weak_type": weak}
         kinds = []
         for trace in (TraceAtOnce("f"), Trace("f", keeps_values=True)):
             out, (op,) = recorded(trace, convert_element_type_p, [x], [True], new)
