@@ -1,8 +1,8 @@
 """Functions of the library that are made of several operations, and run as one where operations run at once.
 
 Such a function is traced when it is called with arguments of the same types for the second time, and printed:
-`printed_compounds.py`. Results are the same, to the bit. Under other traces than that of a gradient it runs as it is
-written. Knows no particular function.
+`printed_compounds.py`. Results are the same, to the bit; a cotangent that arrives in several ways may be summed in
+another order. Under other traces than that of a gradient it runs as it is written. Knows no particular function.
 """
 
 from __future__ import annotations

@@ -440,6 +440,7 @@ def mean(
     return convert(el.div(total, count), wanted)
 
 
+@compound
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False) -> Any:
     """The weighted mean along the given axes; with `returned=True` also the sums of the weights.
 

@@ -211,3 +211,54 @@ def test_float_arguments_and_several_axes_are_static():
         assert same(jnp.std(x, (0, 1)), inspect.unwrap(jnp.std)(x, (0, 1)))
     records = [records_of(lambda x: nn.leaky_relu(x, 0.5), x) for _ in range(3)]
     assert [type(op) for op in records[-1]] == [CompoundOp]
+
+
+Y = jnp.asarray(np.random.default_rng(1).normal(size=(3, 4)).astype(np.float32))
+LABELS = jnp.array([0, 3, 1])
+OF_SEVERAL_ARGUMENTS = {
+    "attention": lambda x: nn.dot_product_attention(*[a.reshape(1, 3, 2, 2) for a in (x, Y, -Y)], is_causal=True),
+    "average": lambda x: jnp.average(x, axis=0, weights=jnp.abs(Y[:, 0])),
+    "binary_cross_entropy": lambda x: nn.losses.sigmoid_binary_cross_entropy(x, jnp.abs(jnp.sin(Y))),
+    "clip": lambda x: jnp.clip(x, -0.5, 0.5),
+    "corrcoef": lambda x: jnp.corrcoef(x),
+    "cov": lambda x: jnp.cov(x, Y),
+    "cross": lambda x: jnp.cross(x[:, :3], Y[:, :3]),
+    "cross_entropy": lambda x: nn.losses.softmax_cross_entropy(x, nn.softmax(Y)),
+    "diff": lambda x: jnp.diff(x, 2, axis=0, prepend=Y),
+    "einsum": lambda x: jnp.einsum("ij,kj->ik", x, Y),
+    "huber": lambda x: nn.losses.huber_loss(x, Y, 0.5),
+    "hypot": lambda x: jnp.hypot(x, Y),
+    "integer_labels": lambda x: nn.losses.softmax_cross_entropy_with_integer_labels(x, LABELS),
+    "interp": lambda x: jnp.interp(x, jnp.arange(3.0), Y[:, 0], left=0.5),
+    "l2": lambda x: nn.losses.l2_loss(x, Y),
+    "logaddexp": lambda x: jnp.logaddexp(x, Y) + jnp.logaddexp2(x, 1.0),
+    "logsumexp": lambda x: nn.logsumexp(x, axis=1, b=jnp.abs(Y), keepdims=True),
+    "max": lambda x: jnp.max(x, axis=(0, 1), where=Y > 0, initial=-2.0),
+    "nanmean": lambda x: jnp.nanmean(x, 0),
+    "nanstd": lambda x: jnp.nanstd(x, 0),
+    "nansum": lambda x: jnp.nansum(x, 0),
+    "nanvar": lambda x: jnp.nanvar(x, 0),
+    "nan_extrema": lambda x: jnp.nanmax(x, 1) + jnp.nanmin(x, 1),
+    "norm": lambda x: jnp.linalg.norm(x, axis=1) + jnp.linalg.norm(x, 1, 1) + jnp.linalg.norm(x),
+    "outer": lambda x: jnp.outer(x, Y),
+    "polyval": lambda x: jnp.polyval(Y[0], x),
+    "sinc": lambda x: jnp.sinc(x),
+    "softmax": lambda x: nn.softmax(x, axis=(0, 1), where=Y > 0),
+    "squared_error": lambda x: nn.losses.squared_error(x, Y),
+    "unwrap": lambda x: jnp.unwrap(4 * x),
+    "var": lambda x: jnp.var(x, axis=1, ddof=1, keepdims=True, where=Y > 0),
+}
+
+
+@pytest.mark.parametrize("name", OF_SEVERAL_ARGUMENTS)
+def test_functions_of_several_arguments_give_what_their_operations_give(name, monkeypatch):
+    fun = OF_SEVERAL_ARGUMENTS[name]
+    x = jnp.asarray(np.random.default_rng(2).normal(size=(3, 4)).astype(np.float32))
+    gradient = functad.grad(lambda x: jnp.sum(fun(x) * 1.5))
+    with monkeypatch.context() as patched:
+        patched.setattr(compounds, "_run", lambda *args: None)
+        wanted, slope = fun(x), gradient(x)
+    for _ in range(3):
+        found = fun(x)
+        assert found.aval == wanted.aval and same(found, wanted)
+        assert same(gradient(x), slope)
