@@ -111,7 +111,7 @@ class _TransposeOfTypes:
         return self._printed
 
 
-@lru_cache(4096)
+@lru_cache(1024)
 def _transposes(
     primitive: Primitive,
     places: tuple[int, ...],
