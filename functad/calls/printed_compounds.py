@@ -15,9 +15,9 @@ from functad.array import ArrayImpl, wrap
 from functad.calls.closed_call import closed_call_p
 from functad.dtypes import kind_of
 from functad.evaluation import aval_of
-from functad.ir import Aval
+from functad.ir import Aval, Program
 from functad.system.quiet import quiet_copy
-from functad.tracing import Tracer, current_trace
+from functad.tracing import Tracer, current_trace, eval_program
 from functad.transforms import backward
 from functad.transforms.at_once import CompoundOp, TraceAtOnce
 from functad.transforms.forward import jvp_flat
@@ -125,7 +125,12 @@ def _differentiated(
     known = {*operands, *[v for e in there for v in e.outvars]}
     saved = [v for v in dict.fromkeys([*[a for e in back for a in e.invars], *cotangents]) if v in known]
     forward = printed(operands, there, [result, *saved], _with_saved)
-    pullback = printed([arriving, *saved], back, cotangents, _with_brackets, value="._value")
+    going_back = Program([arriving, *saved], [], [], back, cotangents, "pullback")
+
+    def step_by_step(*given: Any) -> list[Any]:
+        return eval_program(going_back, given)
+
+    pullback = printed(going_back.invars, back, cotangents, _with_brackets, value="._value", otherwise=step_by_step)
     return PrintedCompound(flat, out, forward, pullback)
 
 

@@ -12,9 +12,10 @@ import functad.numpy as jnp
 from functad import nn
 from functad.calls import compound as compounds
 from functad.calls.compound import compound
-from functad.errors import AxisError
+from functad.errors import AxisError, TooLargeError
 from functad.nn import functions
 from functad.numpy import reductions
+from functad.primitives.elementwise import cos_p
 from functad.tracing import Tracer
 from functad.transforms.at_once import CompoundOp
 from functad.transforms.forward import trace_with_values
@@ -55,7 +56,7 @@ def test_results_and_gradients_are_those_of_the_operations(module, name):
     rng = np.random.default_rng(0)
     special = np.array([[0.0, -0.0, 1.0], [np.inf, -np.inf, np.nan]])
     for values in (rng.normal(size=(3, 4)), rng.normal(size=5), special, np.zeros((2, 3))):
-        for dtype in (np.float32, np.float64):
+        for dtype in (np.float32, np.float64, np.float16):
             x = jnp.asarray(np.asarray(values, dtype))
             with np.errstate(all="ignore"):
                 wanted, slope = fun(x), functad.grad(lambda x: jnp.sum(fun(x)))(x)
@@ -177,6 +178,20 @@ def test_what_memory_does_not_hold_is_said_by_the_function(monkeypatch):
 
     monkeypatch.setattr("functad.calls.printed_compounds.quiet_copy", Full)
     assert same(nn.softplus(x), inspect.unwrap(nn.softplus)(x))
+
+
+def test_what_memory_does_not_hold_on_the_way_back_is_said_with_types(monkeypatch):
+    @compound
+    def f(x):
+        return jnp.sum(jnp.sin(x) * 2.0)
+
+    def cos(x):
+        raise MemoryError
+
+    functad.grad(f)(jnp.ones(3))
+    monkeypatch.setitem(cos_p.__dict__, "impl", cos)
+    with pytest.raises(TooLargeError, match=r"`cos` would make f32\[3\].*\nYour line: "):
+        functad.grad(f)(jnp.ones(3))
 
 
 def test_a_record_holds_what_goes_back_and_the_users_line():
