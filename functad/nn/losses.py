@@ -52,7 +52,6 @@ def softmax_cross_entropy(logits: Any, labels: Any, axis: int = -1, where: Any =
     return -jnp.sum(terms, axis)
 
 
-@compound
 def softmax_cross_entropy_with_integer_labels(logits: Any, labels: Any, axis: int = -1, where: Any = None) -> Array:
     """Cross-entropy of the class numbers `labels` with `softmax(logits)`.
 
