@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -71,6 +71,7 @@ BrainPointer = PackedPointer("BrainPointer", types.float32, ir.IntType(16))  # b
 _PACKED = {"bool": BoolPointer, "float16": HalfPointer, "bfloat16": BrainPointer}
 
 
+@cache
 def pointer_type(dtype: np.dtype[Any]) -> types.Type:
     """The Numba type of a pointer to elements of the dtype."""
     return _PACKED.get(dtype.name) or types.CPointer(getattr(types, dtype.name))
@@ -122,7 +123,7 @@ def lower_kernel(
 
     Args:
         node: its text.
-        names: what the names mean that are not its own; its own name is the Python function.
+        names: what the names mean that are not its own, as in a module.
         arguments: the Numba types of its arguments.
         counts: which arguments are integers that, as divisors, are positive.
         fused: whether any product may be added without being rounded first.
@@ -151,12 +152,20 @@ def lower_kernel(
                 translation = KernelTranslation(target, names, node, locate)
                 translation.write(function, arguments)
         except (NotSimple, NumbaError):
-            return lower(names[node.name], arguments, distinct_pointers=True, fused=fused)
+            return lower(_python_function(node, names), arguments, distinct_pointers=True, fused=fused)
         target.post_lowering(module, library)
         library.add_ir_module(module)
         library.has_wide_loop = translation.has_wide_loop
         library.only_calls = translation.only_calls and not library.linked
         return Specialization(library, function, types.none, None)
+
+
+def _python_function(node: ast.FunctionDef, names: Mapping[str, Any]) -> PythonFunction:
+    """The function of a text, in a module of these names."""
+    module = dict(names)
+    exec(compile(ast.Module([node], []), module["__file__"], "exec"), module)
+    function: PythonFunction = module[node.name]
+    return function
 
 
 def _flags(distinct_pointers: bool, fused: bool) -> compiler.Flags:
