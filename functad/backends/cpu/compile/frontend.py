@@ -9,10 +9,12 @@ import ast
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
+from itertools import count
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
+from llvmlite.ir._utils import NameScope
 from numba.core import codegen, compiler, types
 from numba.core.bytecode import ByteCode, FunctionIdentity
 from numba.core.compiler_lock import global_compiler_lock
@@ -139,6 +141,7 @@ def lower_kernel(
         module = library.create_ir_module(node.name)
         kind = target.call_conv.get_function_type(types.none, arguments)
         function = ir.Function(module, kind, f"kernel.{node.name}")
+        function.scope = _Names()
         names_of_arguments = [argument.arg for argument in node.args.args]
         target.call_conv.decorate_function(function, names_of_arguments, arguments, noalias=True)
         for k in counts:
@@ -166,6 +169,12 @@ def _python_function(node: ast.FunctionDef, names: Mapping[str, Any]) -> PythonF
     exec(compile(ast.Module([node], []), module["__file__"], "exec"), module)
     function: PythonFunction = module[node.name]
     return function
+
+
+@cache
+def _triple_and_layout() -> tuple[str, str]:
+    module = _target.codegen()._create_empty_module("target")
+    return module.triple, module.data_layout
 
 
 def _flags(distinct_pointers: bool, fused: bool) -> compiler.Flags:
@@ -263,6 +272,12 @@ class Library(codegen.CodeLibrary):
         self.has_wide_loop = self.only_calls = False
         self._text = ""
 
+    def create_ir_module(self, name: str) -> ir.Module:
+        # Numba asks LLVM for the target each time, and may have to wait for the thread that compiles.
+        module = ir.Module(name)
+        module.triple, module.data_layout = _triple_and_layout()
+        return module
+
     def add_ir_module(self, module: ir.Module) -> None:
         # Numba's environments hold Python objects, which no function here uses; their symbols are not exported.
         for value in module.global_values:
@@ -300,6 +315,17 @@ def _forget_blocks(module: ir.Module) -> None:
             for value in (*block.instructions, block):
                 vars(value).clear()
         function.blocks.clear()
+
+
+class _Names(NameScope):
+    """The names of a function's values: numbers for those that have none, which llvmlite would look up first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._unnamed = count(1)
+
+    def register(self, name: str, deduplicate: bool = False) -> str:
+        return super().register(name, deduplicate) if name else f".{next(self._unnamed)}"
 
 
 class _Interpreter(Interpreter):
