@@ -61,7 +61,7 @@ def simplify_for(program: Program, on_device: bool, count: CountLaunches | None 
 
     count: tells how many launches a GPU takes for a Program.
     """
-    with optimizing_for(in_map=False if on_device else None, launches=count):
+    with optimizing_for(runs="as launches" if on_device else "on a CPU", launches=count):
         return simplify(program)
 
 
