@@ -15,13 +15,16 @@ from functad.array import ArrayImpl
 from functad.dtypes import kind_of
 from functad.errors import DTypeError, ShapeError
 from functad.evaluation import aval_of, evaluate
-from functad.ir import Diagonal
+from functad.ir import Absent
+from functad.primitives.common import convert_element_type_p
 from functad.primitives.elementwise import add, add_p, mul_p, sin, sin_p
 from functad.tracing import Trace, Tracer
 from functad.transforms.at_once import RealOp, TraceAtOnce
 from functad.transforms.forward import trace_with_values
 
-ELEMENTWISE = sorted({name for name, p in registry.items() if isinstance(p.jvp, Diagonal)})
+DIFFERENTIATED = sorted(
+    {name for name, p in registry.items() if p.derives_by_rule and not isinstance(p.examples, Absent)}
+)
 
 
 def recorded(trace, primitive, args, traced, params):
@@ -32,7 +35,7 @@ def recorded(trace, primitive, args, traced, params):
     return out, trace.take_ops()
 
 
-@pytest.mark.parametrize("name", ELEMENTWISE)
+@pytest.mark.parametrize("name", DIFFERENTIATED)
 def test_a_recorder_does_what_an_ordinary_trace_does(name):
     primitive = registry[name]
     for example in primitive.examples():
@@ -68,6 +71,17 @@ def test_unusual_numbers_are_left_to_the_ordinary_trace(dtype):
     for primitive, args in [(sin_p, [x]), (add_p, [x, x])]:
         _, (op,) = recorded(TraceAtOnce("f", keeps_values=True), primitive, args, [True] * len(args), {})
         assert type(op) is not RealOp
+
+
+def test_results_of_another_dtype_are_those_of_an_ordinary_trace():
+    x = jnp.ones(3)
+    for dtype in ("float64", "int32", "float16"):
+        new = {"new_dtype": np.dtype(dtype), "weak_type": False}
+        kinds = []
+        for trace in (TraceAtOnce("f", keeps_values=True), Trace("f", keeps_values=True)):
+            out, (op,) = recorded(trace, convert_element_type_p, [x], [True], new)
+            kinds.append((type(out), out.aval, type(op), op.results.aval))
+        assert kinds[0] == kinds[1]
 
 
 def test_operations_on_what_is_not_traced_are_not_recorded():
