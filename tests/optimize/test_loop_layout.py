@@ -177,6 +177,18 @@ def test_products_with_weights_that_are_added_are_one_product(dtype):
     np.testing.assert_allclose(functad.jit(sum_of_products)(*args), sum_of_products(*args), rtol=2e-5, atol=2e-6)
 
 
+def test_products_with_transposed_weights_are_one_product():
+    def states(xs, u, w):
+        return lax.scan(lambda h, x: (jnp.tanh((x * h[:, :1]) @ u.T + h @ w.T)[:, :24], None), jnp.ones((8, 24)), xs)[0]
+
+    rng = np.random.default_rng(5)
+    args = [rng.uniform(-0.2, 0.2, s).astype(np.float32) for s in ((9, 8, 6), (96, 6), (96, 24))]
+    (scan,) = [e for e in optimized_program(states, *args).eqns if e.primitive.name == "scan"]
+    (product,) = [e for e in scan.params["jaxpr"].eqns if e.primitive.name == "dot_general"]
+    assert [a.aval.shape for a in product.invars] == [(8, 30), (96, 30)]
+    np.testing.assert_allclose(functad.jit(states)(*args), states(*args), rtol=2e-5, atol=2e-6)
+
+
 def test_products_are_not_joined_where_that_moves_more():
     args = [np.zeros(s, np.float32) for s in ((9, 8, 96), (96, 96), (24, 96), (96,))]
     assert len(shapes_of_products(*args)) == 2  # rows of 120 elements to be written, and weights, for results of 96

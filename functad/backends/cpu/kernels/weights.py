@@ -111,8 +111,8 @@ def _copied_before(step: LoopStep) -> tuple[list[Step], LoopStep]:
             rows[key] += times * p.m
     copies: list[Step] = []
     made: dict[Step, GemmStep] = {}
-    for key, products in readers.items():
-        if all(map(_may_read_panels, products)) and _pays_packing(rows[key], products[0]):
+    for weight, products in readers.items():
+        if all(map(_may_read_panels, products)) and _pays_packing(rows[weight], products[0]):
             copy = _in_panels(products[0])
             target = copy.nest.stores[0].buffer
             made |= {p: replace(p, b=target, tb=1, ldb=p.k, b_offset=0, panel=target.shape[2]) for p in products}
