@@ -68,9 +68,7 @@ def _as_reductions(kind: str, x: Aval, *, axes: tuple[int, ...], index_dtype: np
         if inner == 1 and length == 2:
             found = _place_of_two(kind, x, axis)
         elif inner == 1 and length > machine_model.EXTREMUM_BLOCK:
-            found = reshape(
-                _place_by_blocks(reduce, reshape(x, (outer, length))), (*shape[:axis], *shape[axis + 1 :])
-            )
+            found = reshape(_place_by_blocks(reduce, reshape(x, (outer, length))), (*shape[:axis], *shape[axis + 1 :]))
         else:
             found = _first_place(x, reduce(x, axes=axes), axis)
         return convert_element_type(found, index_dtype)
