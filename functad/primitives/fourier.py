@@ -157,8 +157,9 @@ def _chirped(x: Aval, *, fft_type: FftType, fft_lengths: tuple[int, ...]) -> Cal
         wave = _wave(n, whole)
         mirrored = rev(slice_along(wave, 0, 1, n), (0,))
         nothing = full((longer - 2 * n + 1,), whole.type(0))
-        filtered = fft(concatenate([wave, nothing, mirrored], 0), FftType.FFT, (longer,))
-        against = repeated(conj(wave), shape)
+        response = concatenate([wave, nothing, mirrored], 0)
+        filtered = fft(response, FftType.FFT, (longer,))
+        against = repeated(conj(slice_along(response, 0, 0, n)), shape)  # so that no wave is computed again
         room = [(0, 0, 0)] * last + [(0, longer - n, 0)]
         moved = fft(pad(mul(x, against), whole.type(0), room), FftType.FFT, (longer,))
         found = fft(mul(moved, repeated(filtered, moved.shape)), FftType.IFFT, (longer,))
