@@ -65,6 +65,9 @@ def printed(
     return function
 
 
+_DEEPEST = 50  # calls within calls; Python reads at most 200
+
+
 class _Text:
     """The body of a function, line by line: operations in their order, as calls within calls.
 
@@ -80,6 +83,7 @@ class _Text:
         self._names: dict[Atom, set[str]] = {}  # those of results in a text
         self._last: dict[str, int] = {}  # the last line in which a name is read
         self._nameless: list[Atom] = []  # results that stand in no line yet, in their order
+        self._depths: dict[Atom, int] = {}  # of the calls in a text, where it has no name
 
     def add(self, i: int, eqn: Eqn) -> None:
         """Write equation `i`."""
@@ -87,11 +91,12 @@ class _Text:
         name = f"{eqn.primitive.name.replace('-', '_')}_{i}"
         self.namespace[name] = partial(run, **eqn.params) if eqn.params else run
         arguments = self.read(eqn.invars)
+        self._depths[result] = depth = 1 + max([self._depths.get(a, 0) for a in eqn.invars], default=0)
         self._texts[result] = f"{name}({', '.join(arguments)})"
         self._names[result] = self._names_in(eqn.invars)
         if self._uses[result]:
             self._nameless.append(result)
-        if self._uses[result] > 1:
+        if self._uses[result] > 1 or depth == _DEEPEST:
             self._give_names()
 
     def read(self, atoms: Sequence[Atom]) -> list[str]:
@@ -115,7 +120,7 @@ class _Text:
             name = f"y{len(self.lines)}"
             self._last.update(dict.fromkeys(self._names[result], len(self.lines)))
             self.lines.append(f"{name} = {self._texts[result]}")
-            self._texts[result], self._names[result] = name, {name}
+            self._texts[result], self._names[result], self._depths[result] = name, {name}, 0
         self._nameless.clear()
 
     def _names_in(self, atoms: Sequence[Atom]) -> set[str]:

@@ -12,7 +12,7 @@ import functad.numpy as jnp
 from functad import nn
 from functad.calls import compound as compounds
 from functad.calls.compound import compound
-from functad.errors import AxisError, TooLargeError
+from functad.errors import AxisError, ConcretizationError, TooLargeError
 from functad.nn import functions
 from functad.numpy import reductions
 from functad.primitives.elementwise import cos_p
@@ -234,6 +234,40 @@ def test_float_arguments_and_several_axes_are_static():
         assert same(jnp.std(x, (0, 1)), inspect.unwrap(jnp.std)(x, (0, 1)))
     records = [records_of(lambda x: nn.leaky_relu(x, 0.5), x) for _ in range(3)]
     assert [type(op) for op in records[-1]] == [CompoundOp]
+
+
+def test_long_chains_are_printed_and_go_back():
+    @compound
+    def f(x):
+        for _ in range(300):
+            x = jnp.sin(-x)
+        return x
+
+    x = jnp.array([0.3, -2.0])
+    wanted, slopes = [f(x) for _ in range(3)][0], functad.grad(lambda x: jnp.sum(inspect.unwrap(f)(x)))(x)
+    for _ in range(3):
+        assert same(f(x), wanted) and same(functad.grad(lambda x: jnp.sum(f(x)))(x), slopes)
+    assert [type(op) for op in records_of(f, x)] == [CompoundOp]
+
+
+def test_errors_name_the_operation_that_gave_a_result():
+    for _ in range(3):
+        with pytest.raises(ConcretizationError, match=rf"result of `logaddexp` at {__file__}"):
+            functad.grad(lambda x: float(nn.softplus(x)) * x)(jnp.float32(2))
+
+
+def test_warnings_of_ranks_come_each_time():
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(type(functad.config), "numpy_rank_promotion", "warn")
+        for _ in range(3):
+            with pytest.warns(UserWarning, match="hypot: operands of shapes"):
+                jnp.hypot(jnp.ones((2, 3)), jnp.ones(3))
+
+
+def test_an_operand_that_is_the_result_stays_the_same_array():
+    x = jnp.arange(3.0)
+    for _ in range(3):
+        assert jnp.clip(x) is x is jnp.diff(x, 0)
 
 
 Y = jnp.asarray(np.random.default_rng(1).normal(size=(3, 4)).astype(np.float32))
