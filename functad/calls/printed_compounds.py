@@ -24,6 +24,7 @@ from functad.transforms import backward
 from functad.transforms.at_once import CompoundOp, TraceAtOnce
 from functad.transforms.forward import jvp_flat
 from functad.transforms.printed import printed, recorded
+from functad.user_source import state as lines
 from functad.user_source import user_source
 
 
@@ -172,10 +173,10 @@ class PrintedPullback:
         eqns = instead.within([e for e in self._eqns if e not in firsts])
         results = instead.read_all(self._results)
         given = [*self._given, *[v for v in self._present if v not in missing]]
-        going_back = Program(given, [], [], eqns, results, "pullback")
 
         def step_by_step(*values: Any) -> list[Any]:
-            return eval_program(going_back, values)
+            here = [Eqn(e.primitive, e.invars, e.params, e.outvars, lines.source) for e in eqns]
+            return eval_program(Program(given, [], [], here, results, "pullback"), values)
 
         return printed(given, eqns, results, _with_brackets, value="._value", otherwise=step_by_step)
 

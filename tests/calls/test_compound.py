@@ -196,10 +196,14 @@ def test_what_memory_does_not_hold_on_the_way_back_is_said_with_types(monkeypatc
     def cos(x):
         raise MemoryError
 
+    def g(x):
+        return f(x)
+
     functad.grad(f)(jnp.ones(3))
     monkeypatch.setitem(cos_p.__dict__, "impl", cos)
-    with pytest.raises(TooLargeError, match=r"`cos` would make f32\[3\].*\nYour line: "):
-        functad.grad(f)(jnp.ones(3))
+    for fun, line in ((f, r"Your line: "), (g, rf"Your line: {__file__}:\d+ \(g\)")):
+        with pytest.raises(TooLargeError, match=rf"`cos` would make f32\[3\].*\n{line}"):
+            functad.grad(fun)(jnp.ones(3))
 
 
 def test_a_record_holds_what_goes_back_and_the_users_line():
