@@ -72,7 +72,8 @@ class _Text:
     """The body of a function, line by line: operations in their order, as calls within calls.
 
     A result that is read once, by the next that is written, stands where it is read. The others have names, which are
-    deleted when they have been read: so no memory is held for longer than by the operations, one after another.
+    deleted when they have been read: so no result is held for longer than by the operations, one after another.
+    Operands are held until the end, as `otherwise` may need them.
     """
 
     def __init__(self, operands: Sequence[Var], uses: Counter[Atom]) -> None:

@@ -254,6 +254,19 @@ def test_long_chains_are_printed_and_go_back():
     assert [type(op) for op in records_of(f, x)] == [CompoundOp]
 
 
+def test_numbers_that_change_with_each_call_are_not_printed_for_ever(monkeypatch):
+    printed = []
+    module = compounds.printed_compounds
+    to_print = module.printed_compound
+    monkeypatch.setattr(module, "printed_compound", lambda *args: printed.append(args) or to_print(*args))
+    x = jnp.array([-1.0, 70.0])
+    for limit in range(100):
+        for number in (limit, float(limit)):
+            for _ in range(3):
+                assert jnp.clip(x, 0, number).tolist() == [0.0, min(limit, 70.0)]
+    assert 20 < len(printed) < 40
+
+
 def test_errors_name_the_operation_that_gave_a_result():
     for _ in range(3):
         with pytest.raises(ConcretizationError, match=rf"result of `logaddexp` at {__file__}"):
