@@ -229,6 +229,7 @@ def test_float_arguments_and_several_axes_are_static():
 
 
 Y = jnp.asarray(np.random.default_rng(1).normal(size=(3, 4)).astype(np.float32))
+LABELS = jnp.array([0, 3, 1])
 OF_SEVERAL_ARGUMENTS = {
     "attention": lambda x: nn.dot_product_attention(*[a.reshape(1, 3, 2, 2) for a in (x, Y, -Y)], is_causal=True),
     "average": lambda x: jnp.average(x, axis=0, weights=jnp.abs(Y[:, 0])),
@@ -242,6 +243,7 @@ OF_SEVERAL_ARGUMENTS = {
     "einsum": lambda x: jnp.einsum("ij,kj->ik", x, Y),
     "huber": lambda x: nn.losses.huber_loss(x, Y, 0.5),
     "hypot": lambda x: jnp.hypot(x, Y),
+    "integer_labels": lambda x: nn.losses.softmax_cross_entropy_with_integer_labels(x, LABELS),
     "interp": lambda x: jnp.interp(x, jnp.arange(3.0), Y[:, 0], left=0.5),
     "l2": lambda x: nn.losses.l2_loss(x, Y),
     "logaddexp": lambda x: jnp.logaddexp(x, Y) + jnp.logaddexp2(x, 1.0),
