@@ -31,10 +31,27 @@ class RealOp(Op):
     __slots__ = ()
 
 
-class TraceAtOnce(Trace):
-    """A trace that keeps values and has no parent."""
+class CompoundOp(Op):
+    """A function of several operations, run as one, whose operands' cotangents `pullback(arriving, *saved)` gives."""
 
-    __slots__ = ()
+    __slots__ = ("pullback", "saved")
+
+    def going_back(self, pullback: Callable[..., Any], saved: Sequence[Any]) -> CompoundOp:
+        self.pullback, self.saved = pullback, saved
+        return self
+
+
+class TraceAtOnce(Trace):
+    """A trace that keeps values and has no parent.
+
+    once: whether its operations are gone through once, backwards; else compound ones would be run again.
+    """
+
+    __slots__ = ("once",)
+
+    def __init__(self, name: str, once: bool = False) -> None:
+        super().__init__(name, keeps_values=True)
+        self.once = once
 
     def record_with_values(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         if primitive.derives_by_rule and len(args) <= _MOST:
@@ -72,7 +89,7 @@ def record(trace, primitive, args, params):
     except (TypeError, ValueError, OverflowError, MemoryError):
         return None  # which comes to an error in the user's terms
     source = user_source(5)  # from the caller of what calls `bind` on
-    if result.dtype is not dtype:
+    if result.dtype is not dtype or params and "weak_type" in params:
         aval = infer_aval(primitive, [*map(aval_of, args)], params)
         return trace.keep(primitive, args, params, ({operands},), wrap(asarray(result), aval), source)
     if type(result) is not ndarray:

@@ -6,21 +6,18 @@ operands, from the second time on, so that what is met once costs no recording. 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
-from functad.array import ArrayImpl
 from functad.device_arrays import gpus
-from functad.evaluation import implementation
-from functad.ir import Atom, Aval, Literal, Primitive, Program, UndefinedPrimal
+from functad.ir import Aval, JointlyLinear, Primitive, Program, UndefinedPrimal
 from functad.lowering_rules import Scalar
-from functad.observing import observed
-from functad.tracing import Op, is_tracer, trace_to_program
+from functad.tracing import Op
 from functad.transforms.at_once import RealOp
+from functad.transforms.printed import printed, recorded
 
 DiagonalShare = Callable[..., Any]  # (cotangent, result, *operands) -> what arrives at an operand, not yet summed
 Transpose = Callable[..., Sequence[Any]]  # (cotangent, *operands) -> what arrives at each operand asked for
@@ -47,15 +44,18 @@ def pullback_of(op: Op, share: DiagonalShare, bare: bool) -> DiagonalShare:
 def _printed_if_plain(share: DiagonalShare, operands: int, dtype: np.dtype, *params: tuple[str, Any]) -> DiagonalShare:
     """A share of a rule, printed unless it is `Zero` or made of other operations than element-wise ones."""
     share = partial(share, **dict(params))
-    program = _recorded(lambda *values: [share(*values)], [Aval((1,), dtype)] * (2 + operands))
-    if program is not None and all(isinstance(e.primitive.lower, Scalar) for e in program.eqns):
-        return _printed(program, share)
-    return share
+    program = recorded(lambda *values: [share(*values)], [Aval((1,), dtype)] * (2 + operands))
+    if program is None or not all(isinstance(e.primitive.lower, Scalar) for e in program.eqns):
+        return share
+    # NumPy takes a scalar sooner than an array of rank 0.
+    form, value = "".join, "._value[()]"
+    return printed(program.invars, program.eqns, program.outvars, form, value=value, otherwise=share)
 
 
 def transpose_of(op: Op, places: tuple[int, ...], bare: bool) -> Transpose:
-    """How a cotangent comes from the only result of an operation to the operands at `places`, in which it is linear.
+    """How a cotangent comes from the only result of an operation to the operands at `places`.
 
+    places: the operands that have tangents. It is linear in all of them, or, if it is its own derivative, in each.
     bare: whether it is to run in `run_bare`.
     """
     if bare and not gpus:
@@ -66,16 +66,29 @@ def transpose_of(op: Op, places: tuple[int, ...], bare: bool) -> Transpose:
 
 
 def _transpose_by_rule(
-    primitive: Primitive, places: Sequence[int], avals: Sequence[Aval], params: dict[str, Any]
+    primitive: Primitive, places: tuple[int, ...], avals: Sequence[Aval], params: dict[str, Any]
 ) -> Transpose:
+    unknown = [(i, UndefinedPrimal(aval)) for i, aval in zip(places, avals)]
+    groups = [unknown] if type(primitive.jvp) is JointlyLinear else [[each] for each in unknown]
+
     def transpose(arriving: Any, *operands: Any) -> Sequence[Any]:
-        args = [*operands]
-        for i, aval in zip(places, avals):
-            args[i] = UndefinedPrimal(aval)
-        found = primitive.transpose(arriving, *args, **params)
-        return [found[i] for i in places]
+        cotangents = []
+        for group in groups:
+            args = [*operands]
+            for i, primal in group:
+                args[i] = primal
+            found = primitive.transpose(arriving, *args, **params)
+            cotangents += [found[i] for i, _ in group]
+        return cotangents
 
     return transpose
+
+
+def _transpose_of_program(program: Program, rule: Transpose) -> Transpose:
+    def form(texts: list[str]) -> str:
+        return f"[{', '.join(texts)}]"
+
+    return printed(program.invars, program.eqns, program.outvars, form, value="._value", otherwise=rule)
 
 
 class _TransposeOfTypes:
@@ -93,12 +106,12 @@ class _TransposeOfTypes:
             if not self._is_known:
                 self._is_known = True
                 return self._rule
-            program = _recorded(self._rule, self._avals)
-            self._printed = self._rule if program is None else _printed(program, self._rule, several=True)
+            program = recorded(self._rule, self._avals)
+            self._printed = self._rule if program is None else _transpose_of_program(program, self._rule)
         return self._printed
 
 
-@lru_cache(4096)
+@lru_cache(1024)
 def _transposes(
     primitive: Primitive,
     places: tuple[int, ...],
@@ -109,61 +122,3 @@ def _transposes(
     avals = [Aval(*of) for of in (out, *operands)]
     rule = _transpose_by_rule(primitive, places, [avals[1 + i] for i in places], dict(params))
     return _TransposeOfTypes(rule, avals)
-
-
-def _recorded(rule: Callable[..., Sequence[Any]], avals: Sequence[Aval]) -> Program | None:
-    """The Program of a rule that is made of operations with one result each, if all it gives are their results."""
-    found: list[Any] = []
-
-    def fun(*values: Any) -> list[Any]:
-        found.extend(rule(*values))
-        return found if all(map(is_tracer, found)) else []
-
-    with observed(None):
-        program = trace_to_program(fun, avals, name="pullback")
-    plain = all(not (e.primitive.multiple_results or e.primitive.runs_functions) for e in program.eqns)
-    return program if program.outvars and plain and not program.constvars else None
-
-
-def _printed(program: Program, rule: Callable[..., Any], *, several: bool = False) -> Callable[..., Any]:
-    """A Program as an expression of Python, for Arrays and for what `run_bare` gives: its only result, or a list.
-
-    rule: what it is the Program of, as a function of the same operands.
-
-    What is read once stands where it is read, and has no name, which would keep its memory until the end.
-    """
-    texts: dict[Atom, str] = {v: f"x{i}" for i, v in enumerate(program.invars)}
-    namespace: dict[str, Any] = {"Array": ArrayImpl, "rule": rule}
-    uses = Counter([*program.outvars, *(a for e in program.eqns for a in e.invars)])
-
-    def text_of(atom: Atom) -> str:
-        if isinstance(atom, Literal):
-            name = f"number{len(namespace)}"
-            namespace[name] = atom.value
-            return name
-        return texts[atom]
-
-    named = []
-    for i, eqn in enumerate(program.eqns):
-        run, (result,) = implementation(eqn.primitive, [a.aval.dtype for a in eqn.invars]), eqn.outvars
-        name = f"{eqn.primitive.name.replace('-', '_')}_{i}"
-        namespace[name] = partial(run, **eqn.params) if eqn.params else run
-        texts[result] = f"{name}({', '.join(map(text_of, eqn.invars))})"
-        if uses[result] > 1:
-            named.append(f"y{i} = {texts[result]}")
-            texts[result] = f"y{i}"
-    value = "_value" if several else "_value[()]"  # a scalar in place of an array of rank 0, which NumPy takes sooner
-    values = [f"if type({texts[v]}) is Array: {texts[v]} = {texts[v]}.{value}" for v in program.invars if uses[v]]
-    results = ", ".join(map(text_of, program.outvars))
-    result_text = f"[{results}]" if several else results
-    operands = ", ".join(texts[v] for v in program.invars)
-    lines = [
-        f"def pullback({operands}):",
-        "    try:",
-        *[f"        {line}" for line in (*values, *named, f"return {result_text}")],
-        "    except MemoryError:",
-        f"        return rule({operands})  # which says what there is no memory for",
-    ]
-    exec(compile("\n".join(lines), "<a printed pullback>", "exec"), namespace)
-    function: Callable[..., Any] = namespace["pullback"]
-    return function
