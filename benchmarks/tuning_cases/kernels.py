@@ -241,13 +241,13 @@ SEARCH = [
     Case("COMPARISONS_OF_SEARCH", "10,000 elements among 200", jnp.isin, "i32[10000] i32[200]"),
     Case("COMPARISONS_OF_SEARCH", "10,000 elements among 400", jnp.isin, "i32[10000] i32[400]"),
     Case(
-        "COLUMNS_OF_INTEGERS REDUCED_TOGETHER",
+        "COLUMNS_READ_AGAIN REDUCED_TOGETHER",
         "a product of integers, 1,000 × 1,000",
         lambda a, b: a @ b,
         "i32[1000,1000] i32[1000,1000]",
     ),
     Case(
-        "COLUMNS_OF_INTEGERS",
+        "COLUMNS_READ_AGAIN",
         "a product of integers, 1,500 × 300 by 300 × 1,500",
         lambda a, b: a @ b,
         "i32[300,300] i32[300,1500]",
