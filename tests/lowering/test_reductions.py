@@ -124,6 +124,31 @@ def test_extrema_of_long_rows_are_found_among_integers(reduce: Any, dtype: str) 
     np.testing.assert_array_equal(empty, np.full(49, 3.0, dtype))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("columns", [1, 7, 50, 70_000])
+def test_ones_and_zeros_of_rows_are_counted_in_integers(columns: int, dtype: str) -> None:
+    x = array(3, columns, dtype=dtype)
+
+    def f(x: Any) -> list[Any]:
+        positive = x > 0
+        ones = positive.astype(dtype)
+        return [jnp.mean(positive, 1, dtype), ones.sum(1), ones * x, x.sum(1), jnp.sum(ones), jnp.sum(ones[:, :0], 1)]
+
+    for found, plain in zip(functad.jit(f)(x), f(jnp.asarray(x)), strict=True):
+        np.testing.assert_allclose(found, plain, 1e-5, 1e-3, strict=True)
+    np.testing.assert_array_equal(functad.jit(f)(x)[1], (x > 0).sum(1), strict=False)
+    text = kernels(lambda x: jnp.sum((x > 0).astype(dtype), 1), x)
+    assert ("count_sum" in text) == (columns > 1)
+    assert (f"= f{dtype[5:]}(gt" in text) == (columns == 1)  # no other use of ones
+
+
+@pytest.mark.parametrize(
+    "f", [lambda x: jnp.sum(jnp.where(x > 0, x, 1), 1), lambda x: jnp.sum((x > 0).astype("float32"), 0)]
+)
+def test_sums_of_other_numbers_and_of_columns_are_not_counts(f: Any) -> None:
+    assert "count_sum" not in kernels(f, array(30, 50))
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("reduce", [jnp.max, jnp.min])
 def test_extrema_know_nan_whatever_its_bits(reduce: Any, dtype: str) -> None:

@@ -47,6 +47,7 @@ from functad.lowering.nests.reductions import (
     at_point,
     by_whole_numbers,
     columns_written_out,
+    counted,
     interchanged,
     names_in_nest,
     names_that_change,
@@ -82,6 +83,7 @@ def emit(nest: Nest, unread: Container[Storage] = ()) -> CpuKernel:
     for arranged in (
         columns_written_out,
         by_whole_numbers,
+        counted,
         unrolled,
         rows_written_out,
         tiled,
