@@ -381,14 +381,21 @@ class _CpuEmitter:
         Extrema of floats take several instructions, each of which waits for the one before.
         """
         nest, work = self.nest, work_of(self.nest)
-        are_short = all(kind_of(a.dtype) in "iub" or a.kind == "sum" for a in nest.accumulators) and not work.calls
-        if not are_short or not nest.points or any(s.level == PRE for s in nest.stores):
+        if not nest.points or any(s.level == PRE for s in nest.stores):
+            return False
+        if self._gathers_integers:
+            return True
+        if work.calls or any(a.kind != "sum" for a in nest.accumulators if kind_of(a.dtype) not in "iub"):
             return False
         if work.bytes <= machine_model.SECOND_CACHE or self._is_read_again(leading, columns):
             return True
         least, most = machine_model.ROWS_READ_ALONE
         read = [s.buffer for s in nest.statements if isinstance(s, Load) and columns in s.offset.symbols()]
         return not any(least <= columns.extent * b.dtype.itemsize < most for b in read)
+
+    @property
+    def _gathers_integers(self) -> bool:
+        return all(kind_of(a.dtype) in "iub" for a in self.nest.accumulators)
 
     def _is_read_again(self, leading: list[Symbol], columns: Symbol) -> bool:
         """Whether each step of the loop before the reduction reads some of the same columns."""
@@ -421,7 +428,7 @@ class _CpuEmitter:
             self._open(symbol, depth)
             depth += 1
             self._statements(depth - bool(at), depth)
-        step = machine_model.REDUCED_TOGETHER
+        step = machine_model.REDUCED_TOGETHER if self._gathers_integers else machine_model.SUMMED_TOGETHER
         groups = loop(fresh(f"{reduced.name}_group", taken), max(reduced.extent // step, 1))
         if groups.terms:
             self._line(depth, f"for {groups.text()} in range({groups.high + 1}):")
@@ -456,6 +463,12 @@ class _CpuEmitter:
         for store in self.nest.stores:
             a = next(a for a in self.nest.accumulators if a.name == store.value)
             element, values = self._element(store_at(store, at, {})), [own.get(a.value, a.value) for own in names]
+            if kind_of(a.dtype) in "iub":  # LLVM orders those, and would compute sums of two in fewer bits
+                self._line(depth, f"{a.name} = {element}")
+                for value in values:
+                    self._line(depth, f"{a.name} = {accumulated(a, a.name, value)}")
+                self._line(depth, f"{element} = {a.name}")
+                continue
             while len(values) > 1:  # by pairs: fewer of them wait for each other
                 values = [accumulated(a, x, y) for x, y in zip(values[::2], values[1::2])] + values[len(values) & ~1 :]
             self._line(depth, f"{element} = {accumulated(a, element, values[0])}")
