@@ -114,7 +114,7 @@ def _by_bits(a: Accumulator, taken: set[str]) -> tuple[list[Let], list[Any], Let
     return lets, found, Let((a.name,), text, (least, most, beyond), POST, a.eqn)
 
 
-def counted(nest: Nest) -> Nest:
+def ones_counted(nest: Nest) -> Nest:
     """The nest with sums of ones and zeros of floats along its last loop counted in integers.
 
     That is exact, and takes an instruction less: a comparison gives -1 where it holds.
