@@ -254,7 +254,9 @@ SEARCH = [
     ),
     Case("SUMMED_TOGETHER", "sums of 2,048 columns", lambda x: jnp.sum(x, 0), "f32[2048,2048]"),
     Case("SUMMED_TOGETHER", "sums of 50 columns", lambda x: jnp.sum(x, 0), "f32[1200,50]"),
-    Case("ROWS_READ_ALONE", "sums of 200 columns of 2,500", lambda x: jnp.sum(x, 0), "f32[2500,200]"),
+    Case(
+        "ROWS_READ_ALONE", "sums of what is positive in 128 columns", lambda x: jnp.sum(x * (x > 0), 0), "f32[3906,128]"
+    ),
     Case("LONG_POLYNOMIAL", "erf of 10,000 float64", lax.erf, "f64[10000]", in_code=True),
     Case("LONG_POLYNOMIAL", "tanh of 10,000 float64", jnp.tanh, "f64[10000]", in_code=True),
     Case("RUNNING_BLOCK", "running sums of rows of 1,000", lambda x: jnp.cumsum(x, 1), "f32[1000,1000]"),
