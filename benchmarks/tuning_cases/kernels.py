@@ -247,16 +247,21 @@ SEARCH = [
     Case("COMPARISONS_OF_SEARCH", "10,000 elements among 200", jnp.isin, "i32[10000] i32[200]"),
     Case("COMPARISONS_OF_SEARCH", "10,000 elements among 400", jnp.isin, "i32[10000] i32[400]"),
     Case(
-        "COLUMNS_OF_INTEGERS REDUCED_TOGETHER",
+        "COLUMNS_READ_AGAIN REDUCED_TOGETHER",
         "a product of integers, 1,000 × 1,000",
         lambda a, b: a @ b,
         "i32[1000,1000] i32[1000,1000]",
     ),
     Case(
-        "COLUMNS_OF_INTEGERS",
+        "COLUMNS_READ_AGAIN",
         "a product of integers, 1,500 × 300 by 300 × 1,500",
         lambda a, b: a @ b,
         "i32[300,300] i32[300,1500]",
+    ),
+    Case("SUMMED_TOGETHER", "sums of 2,048 columns", lambda x: jnp.sum(x, 0), "f32[2048,2048]"),
+    Case("SUMMED_TOGETHER", "sums of 50 columns", lambda x: jnp.sum(x, 0), "f32[1200,50]"),
+    Case(
+        "ROWS_READ_ALONE", "sums of what is positive in 128 columns", lambda x: jnp.sum(x * (x > 0), 0), "f32[3906,128]"
     ),
     Case("LONG_POLYNOMIAL", "erf of 10,000 float64", lax.erf, "f64[10000]", in_code=True),
     Case("LONG_POLYNOMIAL", "tanh of 10,000 float64", jnp.tanh, "f64[10000]", in_code=True),
