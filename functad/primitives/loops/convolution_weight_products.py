@@ -18,6 +18,7 @@ from functad.primitives.loops.convolution_products import (
     leading_step,
     places_of_product,
     plan_blocks,
+    time_of_products,
     write_input,
     write_rows,
     write_taps,
@@ -25,6 +26,13 @@ from functad.primitives.loops.convolution_products import (
 from functad.primitives.loops.convolution_weights import add_parts
 from functad.primitives.loops.kernel_text import KernelText, total
 from functad.primitives.loops.text import cast
+
+
+def time_of_weight_products(conv: Convolution) -> float:
+    """How long they take, in the time of as many terms in a large matrix product."""
+    primal = gradient_of(conv)
+    copy = 0 if primal.out_steps[2] == 1 else machine_model.WINDOW_COPY_TERMS / (primal.features * primal.taps)
+    return time_of_products(primal) + copy
 
 
 def weight_products(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) -> None:
