@@ -444,6 +444,14 @@ def test_weights_by_vectors_of_windows_where_that_takes_less_time(shapes, change
     assert "weights_windows" not in weights_of(*shapes, **changes)
 
 
+def test_few_outputs_whose_input_is_read_where_it_lies_are_no_vectors_of_windows(monkeypatch):
+    monkeypatch.setattr(loops_tools, "WINDOW_LANES", {"float32": 8, "float64": 4})
+    lhs_shape, rhs_shape, params, expected = CHOICES["text, weights"]
+    assert kernels(lhs_shape, rhs_shape, params) == expected
+    padded = [(16, 64, 28, 28), (16, 16, 28, 28)]
+    assert weights_of(*padded, padding=((1, 1), (1, 1)))[0] == "weights_windows"
+
+
 @pytest.mark.parametrize("case", CHOICES)
 def test_choice(case):
     lhs_shape, rhs_shape, params, expected = CHOICES[case]
