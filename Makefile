@@ -31,8 +31,10 @@ QUICK_XLA := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_pas
 AS_IT_COMES := tests/oracle/test_nn_oracle.py tests/oracle/test_primitives_oracle.py
 
 oracle: .venv-oracle/installed-oracle  ## compare functad with JAX, in an environment of its own
-	@XLA_FLAGS="$(QUICK_XLA)" $(ORACLE_BIN)/python -m tests $(filter-out $(AS_IT_COMES),$(wildcard tests/oracle/test_*.py))
-	@$(ORACLE_BIN)/python -m tests $(AS_IT_COMES)
+	@status=0; \
+	XLA_FLAGS="$(QUICK_XLA)" $(ORACLE_BIN)/python -m tests $(filter-out $(AS_IT_COMES),$(wildcard tests/oracle/test_*.py)) || status=1; \
+	$(ORACLE_BIN)/python -m tests $(AS_IT_COMES) || status=1; \
+	exit $$status
 
 NUMPY_ALONE := $(addprefix tests/,api calls control debug editing errors extend lax nn numpy optim pytrees random test_array.py \
 	test_interpreter.py test_notebooks.py test_pretty.py test_tracing.py test_without_numba.py)

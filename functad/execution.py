@@ -46,20 +46,15 @@ def optimized(program: Program, backend: str | None = None) -> Program:
     """The Program simplified for a backend, the configured one by default, the same object each time."""
     program = without_keys(program)
     on_device = (backend or config.default_backend) == "cuda"
-    count = _counting(_compiled_by(config)) if on_device else None
-    key = ("simplified", on_device, count, *own_optimisations())
-    return memoised(program, key, lambda: _pipeline().simplify_for(program, on_device, count))
+    cost = _cost_by(_compiled_by(config)) if on_device else None
+    key = ("simplified", on_device, cost, *own_optimisations())
+    return memoised(program, key, lambda: _pipeline().simplify_for(program, on_device, cost))
 
 
 @cache
-def _counting(options: tuple[Any, ...]) -> Callable[[Program], int]:
-    """What tells how many launches a GPU takes for a Program: a function for each choice of options, which it obeys."""
-
-    def count(program: Program) -> int:
-        launches: int = imported("functad.backends.cuda.lowering").launches_for(program)
-        return launches
-
-    return count
+def _cost_by(options: tuple[Any, ...]) -> Callable[[Program], Any]:
+    """What tells what a GPU takes for a Program: a function for each choice of options, which it obeys."""
+    return lambda program: imported("functad.backends.cuda.lowering").device_cost_of(program)
 
 
 @cache

@@ -175,6 +175,12 @@ class Primitive(Record, kw_only=True, eq=False):
         return isinstance(self.lower, (Call, Callback, ControlFlow, Defined))
 
     @cached_property
+    def derives_by_rule(self) -> bool:
+        """Whether its implementation alone computes its only result, which has a derivative by a jvp rule."""
+        no_rule = isinstance(self.jvp, (Absent, Linearize, ZeroDerivative))
+        return not (no_rule or self.multiple_results or self.runs_functions)
+
+    @cached_property
     def takes_keys(self) -> bool:
         """Whether random keys may be among its operands, as its shape rule may refine: not where it combines."""
         rule = self.lower

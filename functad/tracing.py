@@ -193,16 +193,28 @@ class Trace:
                 return results
         source = user_source(3)
         if not primitive.multiple_results:
-            aval = results.aval
-            out = Tracer(self, aval, results, primitive, source) if kind_of(aval.dtype) in "fc" else results
-            self.ops.append(Op(primitive, args, params, (out,), source, values, results, pushforward))
-            return out
+            return self.keep(primitive, args, params, values, results, source)
         avals = [r.aval for r in results]
         outs = [
             Tracer(self, a, r, primitive, source) if kind_of(a.dtype) in "fc" else r for a, r in zip(avals, results)
         ]
         self.ops.append(Op(primitive, args, params, tuple(outs), source, values, results, pushforward))
         return outs
+
+    def keep(
+        self,
+        primitive: Primitive,
+        args: Sequence[Any],
+        params: dict[str, Any],
+        values: Sequence[Any],
+        result: Any,
+        source: Source | None,
+    ) -> Any:
+        """Note an operation that has run, with one result: its tracer, or itself where it can have no derivative."""
+        aval = result.aval
+        out = Tracer(self, aval, result, primitive, source) if kind_of(aval.dtype) in "fc" else result
+        self.ops.append(Op(primitive, args, params, (out,), source, values, result))
+        return out
 
     def _refuse_own(self, results: Sequence[Any], params: dict[str, Any]) -> None:
         """Raise where a call's result is a tracer of this trace, or of one within: it got there by a closure."""

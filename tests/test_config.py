@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import timeit
 from collections.abc import Iterator
 
 import numpy as np
@@ -212,9 +211,6 @@ def test_repr_shows_the_values():
 
 
 def test_reading_is_one_attribute_access():
-    # 60 to 100 ns; the bound is loose because test machines are busy.
-    seconds = min(timeit.repeat(lambda: config.enable_x64, number=10_000, repeat=5))
-    assert seconds / 10_000 < 1e-6
     assert "__getattr__" not in vars(Config)
 
 

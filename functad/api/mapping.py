@@ -74,7 +74,8 @@ def vmap(
             )
         leaves, in_tree = tree_flatten((args, kwargs))
         names = LeafNames(fun, dict(enumerate(args)), kwargs)
-        axes = _flat_axes((in_axes, 0), (args, kwargs), name)
+        alone = type(in_axes) is int and not kwargs  # so it is every leaf's
+        axes = [in_axes] * len(leaves) if alone else _flat_axes((in_axes, 0), (args, kwargs), name)
         values = [
             as_value(x, names.describe(i)) if d is not None or is_array_like(x) else x
             for i, (x, d) in enumerate(zip(leaves, axes))
@@ -90,13 +91,18 @@ def vmap(
             named_fun = partial(_with_name, axis_name, size, flat_fun)
             outs, out_dims = batch_flat(named_fun, size, [positions, *values], [0, *dims], origins)
         assert flat_fun.out_tree is not None
-        out = tree_unflatten(flat_fun.out_tree, outs)
-        wanted = _flat_out_axes(out_axes, out, name)
-        placed = [
-            _placed(o, d, w, size, path, name)
-            for o, d, w, (path, _) in zip(outs, out_dims, wanted, tree_flatten_with_path(out)[0])
-        ]
-        return tree_unflatten(flat_fun.out_tree, placed)
+        out_tree = flat_fun.out_tree
+        if type(out_axes) is int:
+            wanted: list[int | None] = [out_axes] * len(outs)
+        else:
+            wanted = _flat_out_axes(out_axes, tree_unflatten(out_tree, outs), name)
+
+        def where(i: int) -> str:
+            path, _ = tree_flatten_with_path(tree_unflatten(out_tree, outs))[0][i]
+            return f"output{keystr(path)} of {name}"
+
+        placed = [_placed(o, d, w, size, partial(where, i)) for i, (o, d, w) in enumerate(zip(outs, out_dims, wanted))]
+        return tree_unflatten(out_tree, placed)
 
     return vmapped
 
@@ -175,19 +181,18 @@ def _mapped_size(
     return next(iter(sizes.values()))
 
 
-def _placed(out: Any, dim: int | None, wanted: Any, size: int, path: Any, name: str) -> Any:
-    where = f"output{keystr(path)} of {name}"
+def _placed(out: Any, dim: int | None, wanted: Any, size: int, where: Callable[[], str]) -> Any:
     if wanted is None:
         if dim is not None:
             raise BatchingError(
-                f"vmap: out_axes is None for {where}, but that output depends on the mapped arguments; "
+                f"vmap: out_axes is None for {where()}, but that output depends on the mapped arguments; "
                 "give the axis where its examples shall be stacked, for instance 0"
             )
         return out
     rank = aval_of(out).ndim + (dim is None)
     if not isinstance(wanted, int) or not -rank <= wanted < rank:
         raise BatchingError(
-            f"vmap: out_axes={wanted!r} does not fit {where}, which has {rank} axes with the mapped one; "
+            f"vmap: out_axes={wanted!r} does not fit {where()}, which has {rank} axes with the mapped one; "
             f"choose one in -{rank}..{rank - 1}"
         )
     return place_batch_axis(out, dim, wanted % rank, size)

@@ -90,7 +90,7 @@ class OpenPrimitive(Primitive, metaclass=_AnyPrimitive):
     def __setattr__(self, field: str, value: Any) -> None:
         """Unlike a record, it changes: what was traced by a rule that is replaced is traced again."""
         before = self.__dict__.get(field)
-        for derived in ("runs_functions", "takes_keys", "takes_narrow"):
+        for derived in ("derives_by_rule", "runs_functions", "takes_keys", "takes_narrow"):
             self.__dict__.pop(derived, None)
         object.__setattr__(self, field, value)
         if not (before is None or before is False or isinstance(before, (Absent, Defined))):

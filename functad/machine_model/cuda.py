@@ -307,8 +307,9 @@ CUDA_ROW_BYTES = 1 << 26
 """bytes of such memory at most. Chosen: not much more than the cache of all multiprocessors."""
 
 CUDA_STRIP_BYTES = 1 << 29
-"""bytes that a strip of a loop's steps stacks at most, where what it adds up is computed behind it. Chosen: for 128
-rows of 8 heads of 4,096 keys that are eight steps, of which all multiprocessors have blocks of 32 rows."""
+"""bytes that a strip of a loop's steps stacks at most, where what it adds up is computed behind it, and that all steps
+of a loop without carries take at once beyond those of one. Chosen: for 128 rows of 8 heads of 4,096 keys that are eight
+steps, of which all multiprocessors have blocks of 32 rows."""
 
 CUDA_ROWS = (64, 32, 16, 8, 4)
 """rows of a block of threads, where a loop is one kernel of rows: the first number for which there are blocks enough.

@@ -12,6 +12,7 @@ from functad import lax
 from functad import numpy as jnp
 from functad.api.checkpointing import checkpoint
 from functad.array import Array
+from functad.calls.compound import compound
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.nn.functions import logsumexp, softmax
 from functad.nn.ragged import length_mask
@@ -22,6 +23,7 @@ _LOGITS_BYTES = 1 << 24
 _QUERIES, _KEYS = 128, 512
 
 
+@compound
 def dot_product_attention(
     query: Any,
     key: Any,

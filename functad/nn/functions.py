@@ -22,6 +22,7 @@ from functad import dtypes, lax
 from functad import numpy as jnp
 from functad.api.custom_rules import custom_jvp
 from functad.array import Array
+from functad.calls.compound import compound
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
 
@@ -31,6 +32,7 @@ AxisArgument = int | Sequence[int] | None
 # --- piecewise linear ---------------------------------------------------------------------------------
 
 
+@compound
 def relu(x: Any) -> Array:
     """The positive part: `max(x, 0)`, with the derivative 0 at 0.
 
@@ -46,6 +48,7 @@ def relu(x: Any) -> Array:
     return jnp.where(x <= 0, jnp.zeros_like(x), x)
 
 
+@compound
 def relu6(x: Any) -> Array:
     """`min(max(x, 0), 6)`, with the derivative 0 at 0 and at 6.
 
@@ -57,6 +60,7 @@ def relu6(x: Any) -> Array:
     return jnp.where(x >= 6, jnp.full_like(x, 6), relu(x))
 
 
+@compound
 def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Array:
     """`x` where it is at least 0, else `negative_slope * x`.
 
@@ -68,6 +72,7 @@ def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Array:
     return jnp.where(x >= 0, x, negative_slope * x)
 
 
+@compound
 def hard_tanh(x: Any) -> Array:
     """`x` cut to [-1, 1].
 
@@ -79,6 +84,7 @@ def hard_tanh(x: Any) -> Array:
     return jnp.where(x > 1, jnp.ones_like(x), jnp.where(x < -1, jnp.full_like(x, -1), x))
 
 
+@compound
 def hard_sigmoid(x: Any) -> Array:
     """`relu6(x + 3) / 6`: a sigmoid made of three straight lines.
 
@@ -89,6 +95,7 @@ def hard_sigmoid(x: Any) -> Array:
     return relu6(jnp.asarray(x) + 3.0) / 6.0
 
 
+@compound
 def hard_silu(x: Any) -> Array:
     """`x * hard_sigmoid(x)`; also called hard swish.
 
@@ -126,6 +133,7 @@ def tanh(x: Any) -> Array:
     return jnp.tanh(x)
 
 
+@compound
 def log_sigmoid(x: Any) -> Array:
     """`log(sigmoid(x))`, without overflow: `-softplus(-x)`.
 
@@ -136,6 +144,7 @@ def log_sigmoid(x: Any) -> Array:
     return -softplus(-_inexact(x))
 
 
+@compound
 def softplus(x: Any) -> Array:
     """`log(1 + exp(x))`, without overflow.
 
@@ -146,6 +155,7 @@ def softplus(x: Any) -> Array:
     return jnp.logaddexp(_inexact(x), 0.0)
 
 
+@compound
 def soft_sign(x: Any) -> Array:
     """`x / (1 + |x|)`.
 
@@ -157,6 +167,7 @@ def soft_sign(x: Any) -> Array:
     return x / (jnp.abs(x) + 1.0)
 
 
+@compound
 def silu(x: Any) -> Array:
     """`x * sigmoid(x)`; also called swish.
 
@@ -171,6 +182,7 @@ def silu(x: Any) -> Array:
 swish = silu
 
 
+@compound
 def mish(x: Any) -> Array:
     """`x * tanh(softplus(x))`.
 
@@ -182,6 +194,7 @@ def mish(x: Any) -> Array:
     return x * jnp.tanh(softplus(x))
 
 
+@compound
 def gelu(x: Any, approximate: bool = True) -> Array:
     """`x` times the normal distribution function at `x`.
 
@@ -201,6 +214,7 @@ def gelu(x: Any, approximate: bool = True) -> Array:
     return 0.5 * x * lax.erfc(-x * math.sqrt(0.5))
 
 
+@compound
 def elu(x: Any, alpha: Any = 1.0) -> Array:
     """`x` where it is positive, else `alpha * (exp(x) - 1)`.
 
@@ -214,6 +228,7 @@ def elu(x: Any, alpha: Any = 1.0) -> Array:
     return jnp.where(x > 0, x, alpha * jnp.expm1(negative))
 
 
+@compound
 def selu(x: Any) -> Array:
     """`scale * elu(x, alpha)` with the self-normalising constants of Klambauer et al. 2017, equation 14.
 
@@ -224,6 +239,7 @@ def selu(x: Any) -> Array:
     return 1.0507009873554805 * elu(x, 1.6732632423543772)
 
 
+@compound
 def celu(x: Any, alpha: Any = 1.0) -> Array:
     """`max(x, 0) + min(0, alpha * (exp(x / alpha) - 1))`: continuously differentiable for every alpha.
 
@@ -235,6 +251,7 @@ def celu(x: Any, alpha: Any = 1.0) -> Array:
     return jnp.maximum(x, 0.0) + alpha * jnp.expm1(jnp.minimum(x, 0.0) / alpha)
 
 
+@compound
 def squareplus(x: Any, b: Any = 4) -> Array:
     """`(x + sqrt(x**2 + b)) / 2`: a smooth relu without exponentials.
 
@@ -246,6 +263,7 @@ def squareplus(x: Any, b: Any = 4) -> Array:
     return (x + jnp.sqrt(jnp.square(x) + b)) / 2.0
 
 
+@compound
 def sparse_plus(x: Any) -> Array:
     """0 up to -1, `x` from 1 on, and the parabola `(x + 1)^2 / 4` between them: a softplus that is 0.
 
@@ -259,6 +277,7 @@ def sparse_plus(x: Any) -> Array:
     return jnp.where(below, jnp.zeros_like(x), jnp.where(above, x, middle))
 
 
+@compound
 def sparse_sigmoid(x: Any) -> Array:
     """The derivative of `sparse_plus`: `(x + 1) / 2`, cut to [0, 1].
 
@@ -323,6 +342,7 @@ def glu(x: Any, axis: int = -1) -> Array:
     return value * sigmoid(gate)
 
 
+@compound
 def softmax(x: Any, axis: AxisArgument = -1, where: Any = None) -> Array:
     """`exp(x) / sum(exp(x))` along an axis, without overflow.
 
@@ -341,6 +361,7 @@ def softmax(x: Any, axis: AxisArgument = -1, where: Any = None) -> Array:
     return result if where is None else jnp.where(where, result, jnp.zeros_like(result))
 
 
+@compound
 def log_softmax(x: Any, axis: AxisArgument = -1, where: Any = None) -> Array:
     """`log(softmax(x))`, without overflow or loss of digits.
 
@@ -358,6 +379,7 @@ def log_softmax(x: Any, axis: AxisArgument = -1, where: Any = None) -> Array:
     return result if where is None else jnp.where(where, result, jnp.full_like(result, -math.inf))
 
 
+@compound
 def logsumexp(
     a: Any,
     axis: AxisArgument = None,
@@ -399,6 +421,7 @@ def logsumexp(
     return jnp.log(total) + peak
 
 
+@compound
 def logmeanexp(x: Any, axis: AxisArgument = None, where: Any = None, keepdims: bool = False) -> Array:
     """`log(mean(exp(x)))` along an axis, without overflow; the arguments are those of `logsumexp`.
 
@@ -411,6 +434,7 @@ def logmeanexp(x: Any, axis: AxisArgument = None, where: Any = None, keepdims: b
     return total - jnp.log(jnp.sum(taken, axis, dtype=total.dtype, keepdims=keepdims))
 
 
+@compound
 def standardize(
     x: Any,
     axis: AxisArgument = -1,

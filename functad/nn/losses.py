@@ -11,11 +11,13 @@ import numpy as np
 
 from functad import numpy as jnp
 from functad.array import Array, ArrayImpl
+from functad.calls.compound import compound
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.nn.functions import log_sigmoid, log_softmax, logsumexp
 
 
+@compound
 def softmax_cross_entropy(logits: Any, labels: Any, axis: int = -1, where: Any = None) -> Array:
     """Cross-entropy of probabilities `labels` with `softmax(logits)`.
 
@@ -78,6 +80,7 @@ def softmax_cross_entropy_with_integer_labels(logits: Any, labels: Any, axis: in
     return logsumexp(logits, axis, where=where) - jnp.squeeze(chosen, axis)
 
 
+@compound
 def sigmoid_binary_cross_entropy(logits: Any, labels: Any) -> Array:
     """Cross-entropy of the probabilities `labels` with `sigmoid(logits)`, element by element.
 
@@ -102,6 +105,7 @@ def sigmoid_binary_cross_entropy(logits: Any, labels: Any) -> Array:
     return -labels * log_sigmoid(logits) - (1.0 - labels) * log_sigmoid(-logits)
 
 
+@compound
 def squared_error(predictions: Any, targets: Any = None) -> Array:
     """`(predictions - targets)**2`, element by element; without targets, the squared predictions.
 
@@ -115,6 +119,7 @@ def squared_error(predictions: Any, targets: Any = None) -> Array:
     return jnp.square(_error(predictions, targets, "squared_error"))
 
 
+@compound
 def l2_loss(predictions: Any, targets: Any = None) -> Array:
     """Half the squared error, whose derivative is the error.
 
@@ -125,6 +130,7 @@ def l2_loss(predictions: Any, targets: Any = None) -> Array:
     return 0.5 * jnp.square(_error(predictions, targets, "l2_loss"))
 
 
+@compound
 def huber_loss(predictions: Any, targets: Any = None, delta: float = 1.0) -> Array:
     """Half the squared error up to `delta`, linear beyond (Huber 1964): outliers pull less.
 

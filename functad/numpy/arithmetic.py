@@ -19,6 +19,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array, ArrayImpl
+from functad.calls.compound import compound
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError
 from functad.evaluation import aval_of
@@ -577,6 +578,7 @@ def fmin(x1: Any, x2: Any, /) -> Array:
     return select(el.or_(smaller(x, y), el.ne(y, y)), x, y)
 
 
+@compound
 def clip(arr: Any, /, min: Any = None, max: Any = None) -> Array:  # noqa: A002
     """Values below `min` become `min`, values above `max` become `max`.
 

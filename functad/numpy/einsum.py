@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from functad.array import Array
+from functad.calls.compound import compound
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import linear
 from functad.numpy.contraction_paths import multiplications, path_of
@@ -28,6 +29,7 @@ def _product(lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any, preferr
     return linear.dot_general(lhs, rhs, contract, batch, preferred_element_type, precision)
 
 
+@compound
 def einsum(
     subscripts: Any,
     /,

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from functad.array import Array, ArrayImpl
+from functad.calls.compound import compound
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import arithmetic, concatenation, manipulation, reductions
@@ -207,6 +208,7 @@ def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any 
     return tensordot(x, y, ((-1,), (-1,)), precision=precision, preferred_element_type=preferred_element_type)
 
 
+@compound
 def outer(a: Any, b: Any, out: None = None) -> Array:
     """All products of an element of `a` with one of `b`, as a matrix.
 
@@ -270,6 +272,7 @@ def kron(a: Any, b: Any) -> Array:
     return reshape_to(product, tuple(n * m for n, m in zip(x.shape, y.shape)))
 
 
+@compound
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Array:
     """The vector product of vectors of two or three components along an axis.
 

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from functad.array import Array
+from functad.calls.compound import compound
 from functad.dtypes import kind_of
 from functad.numpy import logic, reductions, ufuncs
 from functad.numpy.building import as_array, select
@@ -50,6 +51,7 @@ def _replacing_nan(name: str, a: Any, value: Any) -> tuple[Any, Any]:
     return select(mask, x.dtype.type(value), x), mask
 
 
+@compound
 def nansum(
     a: Any,
     axis: Any = None,
@@ -124,6 +126,7 @@ def _nan_extremum(
     return select(reductions.all(mask, axis, keepdims=keepdims, where=where), result.dtype.type(np.nan), result)
 
 
+@compound
 def nanmax(
     a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
 ) -> Array:
@@ -136,6 +139,7 @@ def nanmax(
     return _nan_extremum("nanmax", reductions.max, -np.inf, a, axis, out, keepdims, initial, where)
 
 
+@compound
 def nanmin(
     a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
 ) -> Array:
@@ -186,6 +190,7 @@ def _not_nan(name: str, a: Any, where: Any) -> tuple[Any, Any]:
     return x, good if where is None else logic.logical_and(good, where)
 
 
+@compound
 def nanmean(
     a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False, where: Any = None
 ) -> Array:
@@ -199,6 +204,7 @@ def nanmean(
     return reductions.mean(x, axis, dtype, out, keepdims, where=good)
 
 
+@compound
 def nanvar(
     a: Any,
     axis: Any = None,
@@ -219,6 +225,7 @@ def nanvar(
     return reductions.var(x, axis, dtype, out, ddof, keepdims, where=good, mean=mean)
 
 
+@compound
 def nanstd(
     a: Any,
     axis: Any = None,

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from functad.array import Array
+from functad.calls.compound import compound
 from functad.dtypes import finfo, kind_of
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import arithmetic, complex_parts, concatenation, logic, manipulation, reductions, selecting, sorting
@@ -52,6 +53,7 @@ __all__ = [
 # --- differences ------------------------------------------------------------------------------------
 
 
+@compound
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Array:
     """Differences of neighbours along an axis, n times: the shape of a, but n less along the axis.
 
@@ -180,6 +182,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
     return arithmetic.multiply(reductions.sum(arithmetic.multiply(pairs, widths), -1), 0.5)
 
 
+@compound
 def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi) -> Array:
     """Phases with jumps of more than half a period replaced by their complement; the shape is that of p.
 
@@ -208,6 +211,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi)
 # --- interpolation ----------------------------------------------------------------------------------
 
 
+@compound
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Array:
     """Straight lines between the points (xp, fp), evaluated at x; beyond the ends `left` and `right`.
 

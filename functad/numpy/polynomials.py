@@ -18,6 +18,7 @@ import numpy as np
 
 from functad import numpy as jnp
 from functad.array import Array
+from functad.calls.compound import compound
 from functad.dtypes import finfo
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy.building import as_array, filled, scalar
@@ -40,6 +41,7 @@ __all__ = [
 # --- arithmetic -------------------------------------------------------------------------------------
 
 
+@compound
 def polyval(p: Any, x: Any, *, unroll: int = 16) -> Array:
     """The value at x of the polynomial with the given coefficients, that of the highest power first.
 

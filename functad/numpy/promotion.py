@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -30,11 +31,11 @@ from functad.errors import (
 )
 from functad.evaluation import aval_of
 from functad.primitives import elementwise, joining
-from functad.primitives.common import broadcast_in_dim, convert_element_type
+from functad.primitives.common import broadcast_in_dim, broadcast_in_dim_p, convert_element_type
 from functad.primitives.kernels.conversion import converted
 from functad.system.freed_memory import aligned_copy
 from functad.system.once import imported
-from functad.tracing import Tracer
+from functad.tracing import Tracer, bind
 from functad.widening import note_meeting
 
 __all__ = ["asarray", "broadcast_shapes"]
@@ -337,8 +338,12 @@ def broadcast_operand(x: Any, shape: tuple[int, ...]) -> Array:
     own = np.shape(x) if not isinstance(x, Array) else x.shape
     if own == shape:
         return x
-    first = len(shape) - len(own)
-    return broadcast_in_dim(x, shape=shape, broadcast_dimensions=range(first, len(shape)))
+    return bind(broadcast_in_dim_p, x, shape=shape, broadcast_dimensions=_last_axes(len(own), len(shape)))
+
+
+@lru_cache
+def _last_axes(count: int, rank: int) -> tuple[int, ...]:
+    return tuple(range(rank - count, rank))
 
 
 def promote_shapes(name: str, *args: Any) -> list[Any]:
@@ -403,8 +408,13 @@ def _joint_pair(name: str, x: Any, y: Any, x_shape: tuple[int, ...], y_shape: tu
         return x, y
     if len(x_shape) != len(y_shape) and config.numpy_rank_promotion != "allow":
         _say_rank_promotion(name, [x_shape, y_shape])
-    joint = joint_shape(name, (x_shape, y_shape))
+    joint = _joint_of_two(name, x_shape, y_shape)
     return broadcast_operand(x, joint), broadcast_operand(y, joint)
+
+
+@lru_cache(4096)
+def _joint_of_two(name: str, x_shape: tuple[int, ...], y_shape: tuple[int, ...]) -> tuple[int, ...]:
+    return joint_shape(name, (x_shape, y_shape))
 
 
 def promote_args(name: str, *args: Any) -> list[Array]:

@@ -17,12 +17,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from functad import dtypes
 from functad.array import Array
+from functad.calls.compound import compound
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, UnsupportedNumpyError
 from functad.evaluation import aval_of
@@ -81,9 +83,15 @@ def _keep_dims(result: Any, axes: tuple[int, ...], shape: tuple[int, ...], keepd
     """Put axes of size 1 back where a reduction dropped them."""
     if not keepdims or not axes:
         return result
-    kept_shape = tuple(1 if i in axes else n for i, n in enumerate(shape))
-    kept = [i for i in range(len(shape)) if i not in axes]
+    kept_shape, kept = _kept(axes, shape)
     return broadcast_in_dim(result, shape=kept_shape, broadcast_dimensions=kept)
+
+
+@lru_cache(4096)
+def _kept(axes: tuple[int, ...], shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shape with size 1 for each axis that is reduced, and where the axes that are left are in it."""
+    kept = tuple([i for i in range(len(shape)) if i not in axes])
+    return tuple([n if i in kept else 1 for i, n in enumerate(shape)]), kept
 
 
 def _masked(name: str, x: Any, where: Any, identity: Any) -> Any:
@@ -113,6 +121,8 @@ def _with_initial(name: str, result: Any, initial: Any, combine: Callable[[Any, 
 
 def _integer_sum_dtype(dtype: np.dtype) -> np.dtype:
     """The dtype in which sums and products of a dtype are taken: small integers grow to the default one."""
+    if kind_of(dtype) in "fc":
+        return dtype
     default = dtypes.default_int_dtype()
     if kind_of(dtype) == "b":
         return default
@@ -249,6 +259,7 @@ def highest(dtype: np.dtype) -> Any:
     return dtypes.iinfo(dtype).max
 
 
+@compound
 def max(  # noqa: A001
     a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
 ) -> Array:
@@ -261,6 +272,7 @@ def max(  # noqa: A001
     return _extremum("max", a, axis, out, keepdims, initial, where, largest=True)
 
 
+@compound
 def min(  # noqa: A001
     a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
 ) -> Array:
@@ -334,6 +346,7 @@ def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
     return sum(x if x.dtype == bool else logic.not_equal(x, 0), axis=axis, keepdims=keepdims)
 
 
+@compound
 def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Array:
     """The distance from the smallest to the largest element along the given axes.
 
@@ -395,6 +408,7 @@ def _count(x: Any, axes: tuple[int, ...], where: Any, keepdims: bool, dtype: np.
     return sum(mask, axis=axes, dtype=dtype, keepdims=keepdims)
 
 
+@compound
 def mean(
     a: Any,
     axis: Any = None,
@@ -426,6 +440,7 @@ def mean(
     return convert(el.div(total, count), wanted)
 
 
+@compound
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False) -> Any:
     """The weighted mean along the given axes; with `returned=True` also the sums of the weights.
 
@@ -459,6 +474,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
 _mean = mean
 
 
+@compound
 def var(
     a: Any,
     axis: Any = None,
@@ -515,6 +531,7 @@ def var(
     )
 
 
+@compound
 def std(
     a: Any,
     axis: Any = None,

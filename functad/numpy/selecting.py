@@ -30,6 +30,7 @@ from functad.evaluation import aval_of
 from functad.numpy import arithmetic, concatenation, indexing, manipulation, updates
 from functad.numpy.building import as_array, filled, select
 from functad.numpy.promotion import (
+    SCALARS,
     asarray,
     broadcast_operand,
     canonical_axis,
@@ -38,6 +39,7 @@ from functad.numpy.promotion import (
     joint_shape,
     operand,
     promote_dtypes,
+    promote_pair,
 )
 from functad.primitives import cumulative, gather_scatter, joining, structure
 from functad.primitives import elementwise as el
@@ -84,8 +86,11 @@ def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None =
     if x is None or y is None:
         raise ArgumentError("where takes the condition alone, or the condition and both choices")
     mask = as_boolean(condition, "where")
-    on_true, on_false = promote_dtypes(operand("where", x), operand("where", y))
-    shape = joint_shape("where", [aval_of(a).shape for a in (mask, on_true, on_false)])
+    if type(x) in SCALARS or type(y) in SCALARS:  # which have no shape to promote
+        on_true, on_false = promote_pair("where", x, y)
+    else:
+        on_true, on_false = promote_dtypes(operand("where", x), operand("where", y))
+    shape = joint_shape("where", [a.shape for a in (mask, on_true, on_false)])
     if mask.shape:
         mask = broadcast_operand(mask, shape)
     return el.select_n(mask, broadcast_operand(on_false, shape), broadcast_operand(on_true, shape))

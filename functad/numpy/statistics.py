@@ -22,6 +22,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array
+from functad.calls.compound import compound
 from functad.control import forwarding
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
@@ -496,6 +497,7 @@ def histogramdd(
 # --- covariance -------------------------------------------------------------------------------------
 
 
+@compound
 def cov(
     m: Any,
     y: Any = None,
@@ -561,6 +563,7 @@ def _weights(fweights: Any, aweights: Any, x: Any) -> Any:
     return weights
 
 
+@compound
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Array:
     """The matrix of correlation coefficients of variables, see `cov`.
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array
+from functad.calls.compound import compound
 from functad.dtypes import finfo, kind_of
 from functad.errors import DTypeError
 from functad.numpy.building import binary_inexact, real_scalar, scalar, select, unary_inexact
@@ -162,6 +163,7 @@ def _over(x: Any, divisor: float) -> Any:
     return el.div(x, scalar(x, divisor))
 
 
+@compound
 def logaddexp(x1: Any, x2: Any, /) -> Array:
     """log(e^x1 + e^x2) without overflow, element-wise.
 
@@ -173,6 +175,7 @@ def logaddexp(x1: Any, x2: Any, /) -> Array:
     return _complex_log_add(x, y, el.exp, 1.0) if kind_of(x.dtype) == "c" else el.logaddexp(x, y)
 
 
+@compound
 def logaddexp2(x1: Any, x2: Any, /) -> Array:
     """log2(2^x1 + 2^x2) without overflow, element-wise.
 
@@ -354,6 +357,7 @@ radians = deg2rad
 degrees = rad2deg
 
 
+@compound
 def sinc(x: Any, /) -> Array:
     """sin(pi x) / (pi x), and 1 at 0, with all its derivatives.
 
@@ -374,6 +378,7 @@ def sinc(x: Any, /) -> Array:
     return select(small, series, el.div(el.sin(safe), safe))
 
 
+@compound
 def hypot(x1: Any, x2: Any, /) -> Array:
     """sqrt(x1^2 + x2^2) without overflow half-way, element-wise.
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from functad import numpy as jnp
 from functad.array import Array
+from functad.calls.compound import compound
 from functad.optim.gradients import cast_leaves, check_state, square, widened
 from functad.optim.optimizer import Optimizer, check_number, map_leaves
 from functad.records import NamedTuple
@@ -71,20 +72,10 @@ def scale_by_adam(
 
     def update(grads: Any, state: ScaleByAdamState, params: Any = None) -> tuple[Any, ScaleByAdamState]:
         check_state(state, ScaleByAdamState, "scale_by_adam")
-        mu = map_leaves(lambda m, g: b1 * m + (1 - b1) * g, state=state.mu, gradients=grads)
-        nu = map_leaves(lambda n, g: b2 * n + (1 - b2) * square(g), state=state.nu, gradients=grads)
+        mu = map_leaves(lambda m, g: _mean(b1, m, g), state=state.mu, gradients=grads)
+        nu = map_leaves(lambda n, g: _mean_of_squares(b2, n, g), state=state.nu, gradients=grads)
         count = state.count + 1
-
-        def direction(m: Any, n: Any, g: Any) -> Any:
-            dtype = m.dtype
-            if nesterov:
-                # Looks one step ahead: what the mean would be if the next gradient were this one.
-                m = b1 * m * correction(b1, count + 1, n) + (1 - b1) * g * correction(b1, count, n)
-            else:
-                m = m * correction(b1, count, n)
-            return (m / (jnp.sqrt(n * correction(b2, count, n) + eps_root) + eps)).astype(dtype)
-
-        updates = tree_map(direction, mu, nu, grads)
+        updates = tree_map(lambda m, n, g: _adam(m, n, g, count, b1, b2, eps, eps_root, nesterov), mu, nu, grads)
         return updates, ScaleByAdamState(count, cast_leaves(mu, mu_dtype), nu)
 
     return Optimizer(init, update)
@@ -113,7 +104,7 @@ def scale_by_rms(
 
     def update(grads: Any, state: ScaleByRmsState, params: Any = None) -> tuple[Any, ScaleByRmsState]:
         check_state(state, ScaleByRmsState, "scale_by_rms")
-        nu = map_leaves(lambda n, g: decay * n + (1 - decay) * square(g), state=state.nu, gradients=grads)
+        nu = map_leaves(lambda n, g: _mean_of_squares(decay, n, g), state=state.nu, gradients=grads)
         count = state.count + 1
 
         def direction(n: Any, g: Any) -> Any:
@@ -150,8 +141,8 @@ def scale_by_stddev(
 
     def update(grads: Any, state: ScaleByStddevState, params: Any = None) -> tuple[Any, ScaleByStddevState]:
         check_state(state, ScaleByStddevState, "scale_by_stddev")
-        mu = map_leaves(lambda m, g: decay * m + (1 - decay) * g, state=state.mu, gradients=grads)
-        nu = map_leaves(lambda n, g: decay * n + (1 - decay) * square(g), state=state.nu, gradients=grads)
+        mu = map_leaves(lambda m, g: _mean(decay, m, g), state=state.mu, gradients=grads)
+        nu = map_leaves(lambda n, g: _mean_of_squares(decay, n, g), state=state.nu, gradients=grads)
         count = state.count + 1
 
         def direction(m: Any, n: Any, g: Any) -> Any:
@@ -193,6 +184,32 @@ def scale_by_rss(initial_accumulator_value: float = 0.1, eps: float = 1e-7) -> O
     return Optimizer(init, update)
 
 
+# --- what is done to each leaf ------------------------------------------------------------------------
+
+
+@compound
+def _mean(decay: Any, mean: Any, g: Any) -> Any:
+    return decay * mean + (1 - decay) * g
+
+
+@compound
+def _mean_of_squares(decay: Any, mean: Any, g: Any) -> Any:
+    return decay * mean + (1 - decay) * square(g)
+
+
+@compound
+def _adam(m: Any, n: Any, g: Any, count: Any, b1: Any, b2: Any, eps: Any, eps_root: Any, nesterov: bool) -> Any:
+    """The step of a leaf of which m and n are the means of gradients and of their squares."""
+    dtype = m.dtype
+    if nesterov:
+        # Looks one step ahead: what the mean would be if the next gradient were this one.
+        m = b1 * m * correction(b1, count + 1, n) + (1 - b1) * g * correction(b1, count, n)
+    else:
+        m = m * correction(b1, count, n)
+    return (m / (jnp.sqrt(n * correction(b2, count, n) + eps_root) + eps)).astype(dtype)
+
+
+@compound
 def _over_root(g: Any, n: Any, eps: Any, eps_in_sqrt: bool) -> Any:
     root = jnp.sqrt(n + eps) if eps_in_sqrt else jnp.sqrt(n) + eps
     return (g / root).astype(jnp.result_type(g))
@@ -211,6 +228,7 @@ def zero_squares(param: Any) -> Any:
     return jnp.zeros_like(widened(jnp.real(param)))
 
 
+@compound
 def correction(decay: Any, count: Any, like: Any) -> Any:
     """The factor that makes a mean from zeros unbiased after `count` steps, in the dtype of `like`.
 

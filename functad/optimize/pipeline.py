@@ -15,7 +15,7 @@ from functad.editing.inlining import inline_calls
 from functad.editing.rewriting import rewrite
 from functad.ir import Program
 from functad.observing import watching
-from functad.optimize.loops.devices import CountLaunches, optimizing_for
+from functad.optimize.loops.devices import CostOnDevice, optimizing_for
 from functad.optimize.loops.passes import join_loops, optimize_loops
 from functad.optimize.rules import PRODUCT_RULES, ROW_RULES, SCALAR_RULES, SUM_RULES
 from functad.records import Record
@@ -56,12 +56,12 @@ def simplify(program: Program) -> Program:
     return program
 
 
-def simplify_for(program: Program, on_device: bool, count: CountLaunches | None = None) -> Program:
+def simplify_for(program: Program, on_device: bool, cost: CostOnDevice | None = None) -> Program:
     """All passes, for a GPU or a CPU, whatever the Program is for whose passes ask for this one.
 
-    count: tells how many launches a GPU takes for a Program.
+    cost: tells what a GPU takes for a Program.
     """
-    with optimizing_for(in_map=False if on_device else None, launches=count):
+    with optimizing_for(in_map=False if on_device else None, cost=cost):
         return simplify(program)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.dtypes import kind_of, refuse_keys
+from functad.dtypes import DtypeTable, kind_of, refuse_keys
 from functad.errors import DifferentiationError, DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.ir import Absent, Aval, Diagonal, Example, Primitive, Zero, ZeroDerivative
@@ -101,7 +101,8 @@ def by_kind(text: str, **others: str) -> Callable[..., str]:
 
 def by_dtype(text: str, **others: str) -> Callable[..., str]:
     """A scalar expression for kernels, and others for operands of some dtypes: `float16="..."`."""
-    return lambda dtype, **params: others.get(dtype.name, text)
+    texts = DtypeTable(lambda dtype: others.get(dtype.name, text))
+    return lambda dtype, **params: texts[dtype]
 
 
 def elementwise_batch(

@@ -70,8 +70,7 @@ add_any_p = Primitive(
 def broadcast_in_dim(operand: Any, *, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Any:
     """Repeat an array along new or size-1 axes; operand axis i becomes axis `broadcast_dimensions[i]`."""
     shape, dims = tuple(shape), tuple(broadcast_dimensions)
-    aval = aval_of(operand)
-    if aval.shape == shape and dims == tuple(range(len(shape))):
+    if len(dims) == len(shape) and dims == tuple(range(len(shape))) and aval_of(operand).shape == shape:
         return operand
     return bind(broadcast_in_dim_p, operand, shape=shape, broadcast_dimensions=dims)
 

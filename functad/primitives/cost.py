@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from functad import machine_model
 from functad.ir import Eqn
@@ -23,7 +24,12 @@ _QUOTIENT = re.compile(r"/|%|\b(quotient|sqrt|rsqrt|remainder)\(")
 def functions_in(eqn: Eqn) -> int:
     """How many functions such as `exp` an element of an element-wise equation takes; none in others."""
     rule = eqn.primitive.lower
-    return sum(word not in _SHORT for word in _WORD.findall(rule.text(eqn))) if isinstance(rule, Scalar) else 0
+    return _functions_in_text(rule.text(eqn)) if isinstance(rule, Scalar) else 0
+
+
+@lru_cache(machine_model.MOST_REMEMBERED)
+def _functions_in_text(text: str) -> int:
+    return sum(word not in _SHORT for word in _WORD.findall(text))
 
 
 def weight_of(eqn: Eqn) -> int:

@@ -16,11 +16,10 @@ def python_files(folder: str, without: frozenset[str] = frozenset()) -> Iterator
     """The files in a folder and in all folders below it, but for those of some names; in any order."""
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.is_dir():
-                if entry.name not in without:
-                    yield from python_files(entry.path)
-            elif entry.name.endswith(".py") and entry.is_file():  # not an editor's link to nowhere
+            if entry.name.endswith(".py") and entry.is_file():  # not an editor's link to nowhere
                 yield entry
+            elif entry.name not in without and entry.name != "__pycache__" and entry.is_dir():
+                yield from python_files(entry.path)
 
 
 def text_of(module: ModuleType, beside: str = "") -> str:

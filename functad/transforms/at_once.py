@@ -1,4 +1,4 @@
-"""Element-wise operations of functions that run at once, under no other trace: result, tracer and record in one go.
+"""Operations on floats in functions that run at once, under no other trace: result, tracer and record in one go.
 
 Knows what `bind`, `evaluate` and `Trace` do with operands of the usual kinds, and leaves them all others. Most of what
 un-jitted derivatives cost are lines of Python, so the one function is printed, without a loop, for each number of
@@ -12,30 +12,49 @@ from typing import Any
 
 import numpy as np
 
-from functad.array import ArrayImpl
+from functad.array import ArrayImpl, wrap
 from functad.config import config
 from functad.device_arrays import gpus
 from functad.dtypes import float32, float64
-from functad.evaluation import evaluate
-from functad.ir import Aval, Diagonal, Primitive
+from functad.evaluation import aval_of, evaluate, infer_aval
+from functad.ir import Aval, Primitive
 from functad.system.quiet import quiet_copy
 from functad.tracing import Op, Trace, Tracer
 from functad.user_source import user_source
 
+_MOST = 4  # operands; joins of many arrays are none of the operations whose Python counts
+
 
 class RealOp(Op):
-    """An element-wise operation on real numbers of one dtype, which its result has too."""
+    """An operation on real numbers of one dtype, which its only result has too."""
 
     __slots__ = ()
+
+
+class CompoundOp(Op):
+    """A function of several operations, run as one, whose operands' cotangents `pullback(arriving, *saved)` gives."""
+
+    __slots__ = ("pullback", "saved")
+
+    def going_back(self, pullback: Callable[..., Any], saved: Sequence[Any]) -> CompoundOp:
+        self.pullback, self.saved = pullback, saved
+        return self
 
 
 class TraceAtOnce(Trace):
-    """A trace that keeps values and has no parent."""
+    """A trace that keeps values and has no parent.
 
-    __slots__ = ()
+    once: whether its operations are gone through once, backwards; else compound ones would be run again.
+    """
+
+    __slots__ = ("once",)
+
+    def __init__(self, name: str, once: bool = False) -> None:
+        super().__init__(name, keeps_values=True)
+        self.once = once
 
     def record_with_values(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        if type(primitive.jvp) is Diagonal:
+        if primitive.derives_by_rule and len(args) <= _MOST:
             found = _recorders[len(args)](self, primitive, args, params)
             if found is not None:
                 return found
@@ -69,22 +88,26 @@ def record(trace, primitive, args, params):
         result = run(primitive.impl, {values}, **params) if params else run(primitive.impl, {values})
     except (TypeError, ValueError, OverflowError, MemoryError):
         return None  # which comes to an error in the user's terms
-    if result.dtype is not dtype:
-        return None
+    source = user_source(5)  # from the caller of what calls `bind` on
+    if result.dtype is not dtype or params and "weak_type" in params:
+        aval = infer_aval(primitive, [*map(aval_of, args)], params)
+        return trace.keep(primitive, args, params, ({operands},), wrap(asarray(result), aval), source)
     if type(result) is not ndarray:
         result = asarray(result)
     result.setflags(False)
     aval = {aval}
     array = new(ArrayImpl)
     array._value, array._aval, array.weak_type = result, aval, aval.weak_type
-    source = user_source(5)  # from the caller of what calls `bind` on
     out = Tracer(trace, aval, array, primitive, source)
     trace.ops.append(RealOp(primitive, args, params, (out,), source, ({operands},), array))
     return out
 """
 
 _WORDS: dict[str, Any] = {
-    **{word.__name__: word for word in (ArrayImpl, Aval, RealOp, Tracer, evaluate, user_source)},
+    **{
+        word.__name__: word
+        for word in (ArrayImpl, Aval, RealOp, Tracer, aval_of, evaluate, infer_aval, user_source, wrap)
+    },
     **{"asarray": np.asarray, "generic": np.generic, "ndarray": np.ndarray, "new": object.__new__},
     **{"config": config, "gpus": gpus, "quiet_copy": quiet_copy, "usual": {float32, float64}, "__name__": __name__},
 }
@@ -97,12 +120,15 @@ class _Recorders(dict[int, Callable[[Trace, Primitive, Sequence[Any], dict[str, 
         def of_each(text: str, joint: str) -> str:
             return joint.join([text.format(i=i) for i in range(count)])
 
+        aval = f"Aval(result.shape, dtype, {of_each('weak{i}', ' and ')})"
+        if count == 1:
+            aval = f"args[0].aval if args[0].aval.shape == result.shape else {aval}"
         text = _RECORDER.format(
             operands=of_each("x{i}", ", "),
             each=of_each(_OPERAND, ""),
             others="".join([f" or value{i}.dtype is not dtype" for i in range(1, count)]),
             values=of_each("value{i}", ", "),
-            aval="args[0].aval" if count == 1 else f"Aval(result.shape, dtype, {of_each('weak{i}', ' and ')})",
+            aval=aval,
         )
         words = dict(_WORDS)
         exec(compile(text, "<a printed recorder>", "exec"), words)

@@ -13,12 +13,12 @@ import numpy as np
 from functad.array import Array, wrap
 from functad.dtypes import kind_of
 from functad.evaluation import aval_of
-from functad.ir import Absent, Diagonal, JointlyLinear, OwnDerivative, UndefinedPrimal, Zero
+from functad.ir import Absent, Diagonal, JointlyLinear, OwnDerivative, Zero
 from functad.primitives.common import add_cotangents, unbroadcast
 from functad.tracing import Op, Origin, Trace, Tracer, run_bare, runs_bare
-from functad.transforms.at_once import RealOp
+from functad.transforms.at_once import CompoundOp, RealOp
 from functad.transforms.forward import push_through, trace_with_values, untrace
-from functad.transforms.pullbacks import pullback_of
+from functad.transforms.pullbacks import pullback_of, transpose_of
 from functad.transforms.reverse import LinearMap, linear_map_of
 from functad.user_source import state as lines
 from functad.user_source import transforming
@@ -68,12 +68,10 @@ class BackwardPass:
             op = ops[-1]
             rule = op.primitive.jvp
             kind = type(rule)
-            diagonal = type(op) is RealOp or (kind is Diagonal and _is_real(op))
-            if (
-                not diagonal
-                and kind is not JointlyLinear
-                and (kind is not OwnDerivative or op.primitive.multiple_results)
-            ):
+            diagonal = kind is Diagonal and (type(op) is RealOp or _is_real(op))
+            compound = bare and type(op) is CompoundOp
+            linear = kind is JointlyLinear or (kind is OwnDerivative and not op.primitive.multiple_results)
+            if not (diagonal or linear or compound):
                 return
             ops.pop()
             arriving = cotangents.pop(id(op.outs[0]), None)
@@ -81,8 +79,13 @@ class BackwardPass:
                 continue
             lines.source = op.source
             if not diagonal:
-                together = rule.operands if kind is JointlyLinear else None  # type: ignore[union-attr]
-                self._transpose(op, arriving, together)
+                places = tuple([i for i, x in enumerate(op.args) if type(x) is Tracer and x.owner is trace])
+                if type(op) is CompoundOp:
+                    go_back, known = op.pullback, op.saved
+                else:
+                    go_back, known = transpose_of(op, places, bare), op.values
+                for i, found in zip(places, go_back(arriving, *known)):
+                    self._accumulate(op.args[i], unbroadcast(found, op.args[i]))
                 continue
             for i, share in rule.pullbacks:  # type: ignore[union-attr]
                 x = op.args[i]
@@ -93,19 +96,6 @@ class BackwardPass:
                         self._accumulate(x, unbroadcast(found, x))
                     else:  # what the line above does with the first cotangent that has the operand's shape
                         cotangents[key] = found
-
-    def _transpose(self, op: Op, arriving: Any, together: slice | None) -> None:
-        """Apply the transpose rule of an operation: it is linear in the operands `together`, or else in each."""
-        linear = [i for i, x in enumerate(op.args) if type(x) is Tracer and x.owner is self.trace]
-        if together is not None:
-            linear = [i for i in range(len(op.args))[together] if i in linear]
-        for places in [[i] for i in linear] if together is None else [linear]:
-            args = [*op.values]
-            for i in places:
-                args[i] = UndefinedPrimal(op.args[i].aval)
-            found = op.primitive.transpose(arriving, *args, **op.params)
-            for i in places:
-                self._accumulate(op.args[i], unbroadcast(found[i], op.args[i]))
 
     def _linearize_and_transpose(self, op: Op) -> None:
         """Go back over any operation: its jvp rule is recorded, and transposed."""
@@ -153,5 +143,5 @@ def linearize_once(
     differentiated: Callable[[], int],
 ) -> tuple[list[Any], BackwardPass]:
     """As `reverse.linearize_flat`, for a derivative that is transposed once, where operations run at once."""
-    outs, trace, inputs = trace_with_values(fun, primals, active, "grad", arg_names)
+    outs, trace, inputs = trace_with_values(fun, primals, active, "grad", arg_names, once=True)
     return untrace(outs, trace), BackwardPass(trace, [i for i in inputs if i is not None], outs[: differentiated()])

@@ -25,13 +25,15 @@ def trace_with_values(
     active: Sequence[bool],
     name: str,
     arg_names: Sequence[Origin] | None = None,
+    once: bool = False,
 ) -> tuple[list[Any], Trace, list[Tracer | None]]:
     """Run a flat function on values, recording what depends on the active ones.
 
+    once: whether the recording is gone through once, backwards.
+
     Returns its outputs (tracers, or plain values where nothing depends), the trace, and the input tracers.
     """
-    kind = TraceAtOnce if current_trace() is None else Trace
-    with kind(name, keeps_values=True) as trace:
+    with TraceAtOnce(name, once) if current_trace() is None else Trace(name, keeps_values=True) as trace:
         names = arg_names or [f"argument {i}" for i in range(len(primals))]
         inputs = [trace.new_input(aval_of(p), n, p) if a else None for p, a, n in zip(primals, active, names)]
         outs = list(fun(*[p if t is None else t for p, t in zip(primals, inputs)]))

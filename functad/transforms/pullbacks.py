@@ -1,27 +1,26 @@
-"""Pullbacks of element-wise operations as plain functions of NumPy: each rule is recorded once, and printed.
+"""Pullbacks of operations as plain functions of NumPy: each rule is recorded once, and printed.
 
-Knows Programs of element-wise operations, which are the same for all shapes; no trace that is in progress.
+The rule of an element-wise operation is recorded once for all shapes; the transpose of any other for each type of its
+operands, from the second time on, so that what is met once costs no recording. Knows no trace that is in progress.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
-from functad.array import ArrayImpl
 from functad.device_arrays import gpus
-from functad.evaluation import implementation
-from functad.ir import Atom, Aval, Literal, Program
+from functad.ir import Aval, JointlyLinear, Primitive, Program, UndefinedPrimal
 from functad.lowering_rules import Scalar
-from functad.observing import observed
-from functad.tracing import Op, is_tracer, trace_to_program
+from functad.tracing import Op
 from functad.transforms.at_once import RealOp
+from functad.transforms.printed import printed, recorded
 
 DiagonalShare = Callable[..., Any]  # (cotangent, result, *operands) -> what arrives at an operand, not yet summed
+Transpose = Callable[..., Sequence[Any]]  # (cotangent, *operands) -> what arrives at each operand asked for
 
 
 def pullback_of(op: Op, share: DiagonalShare, bare: bool) -> DiagonalShare:
@@ -45,53 +44,81 @@ def pullback_of(op: Op, share: DiagonalShare, bare: bool) -> DiagonalShare:
 def _printed_if_plain(share: DiagonalShare, operands: int, dtype: np.dtype, *params: tuple[str, Any]) -> DiagonalShare:
     """A share of a rule, printed unless it is `Zero` or made of other operations than element-wise ones."""
     share = partial(share, **dict(params))
-    found: list[Any] = []
-
-    def rule(*values: Any) -> list[Any]:
-        found.append(share(*values))
-        return found if is_tracer(found[0]) else []
-
-    with observed(None):
-        program = trace_to_program(rule, [Aval((1,), dtype)] * (2 + operands), name="pullback")
-    if program.outvars and all(isinstance(e.primitive.lower, Scalar) for e in program.eqns):
-        return _printed(program, share)
-    return share
+    program = recorded(lambda *values: [share(*values)], [Aval((1,), dtype)] * (2 + operands))
+    if program is None or not all(isinstance(e.primitive.lower, Scalar) for e in program.eqns):
+        return share
+    # NumPy takes a scalar sooner than an array of rank 0.
+    form, value = "".join, "._value[()]"
+    return printed(program.invars, program.eqns, program.outvars, form, value=value, otherwise=share)
 
 
-def _printed(program: Program, share: DiagonalShare) -> DiagonalShare:
-    """A Program with one result as an expression of Python, for Arrays and for what `run_bare` gives.
+def transpose_of(op: Op, places: tuple[int, ...], bare: bool) -> Transpose:
+    """How a cotangent comes from the only result of an operation to the operands at `places`.
 
-    What is read once stands where it is read, and has no name, which would keep its memory until the end.
+    places: the operands that have tangents. It is linear in all of them, or, if it is its own derivative, in each.
+    bare: whether it is to run in `run_bare`.
     """
-    texts: dict[Atom, str] = {v: f"x{i}" for i, v in enumerate(program.invars)}
-    namespace: dict[str, Any] = {"Array": ArrayImpl, "share": share}
-    uses = Counter([*program.outvars, *(a for e in program.eqns for a in e.invars)])
+    if bare and not gpus:
+        out = op.outs[0].aval
+        operands = tuple([(v.shape, v.dtype) for v in op.values])
+        return _transposes(op.primitive, places, (out.shape, out.dtype), operands, *op.params.items()).function()
+    return _transpose_by_rule(op.primitive, places, [op.args[i].aval for i in places], op.params)
 
-    def text_of(atom: Atom) -> str:
-        if isinstance(atom, Literal):
-            name = f"number{len(namespace)}"
-            namespace[name] = atom.value
-            return name
-        return texts[atom]
 
-    named = []
-    for i, eqn in enumerate(program.eqns):
-        run, (result,) = implementation(eqn.primitive, [a.aval.dtype for a in eqn.invars]), eqn.outvars
-        name = f"{eqn.primitive.name}_{i}"
-        namespace[name] = partial(run, **eqn.params) if eqn.params else run
-        texts[result] = f"{name}({', '.join(map(text_of, eqn.invars))})"
-        if uses[result] > 1:
-            named.append(f"y{i} = {texts[result]}")
-            texts[result] = f"y{i}"
-    values = [f"if type({texts[v]}) is Array: {texts[v]} = {texts[v]}._value[()]" for v in program.invars if uses[v]]
-    operands = ", ".join(texts[v] for v in program.invars)
-    lines = [
-        f"def pullback({operands}):",
-        "    try:",
-        *[f"        {line}" for line in (*values, *named, f"return {text_of(program.outvars[0])}")],
-        "    except MemoryError:",
-        f"        return share({operands})  # which says what there is no memory for",
-    ]
-    exec(compile("\n".join(lines), "<a printed pullback>", "exec"), namespace)
-    function: DiagonalShare = namespace["pullback"]
-    return function
+def _transpose_by_rule(
+    primitive: Primitive, places: tuple[int, ...], avals: Sequence[Aval], params: dict[str, Any]
+) -> Transpose:
+    unknown = [(i, UndefinedPrimal(aval)) for i, aval in zip(places, avals)]
+    groups = [unknown] if type(primitive.jvp) is JointlyLinear else [[each] for each in unknown]
+
+    def transpose(arriving: Any, *operands: Any) -> Sequence[Any]:
+        cotangents = []
+        for group in groups:
+            args = [*operands]
+            for i, primal in group:
+                args[i] = primal
+            found = primitive.transpose(arriving, *args, **params)
+            cotangents += [found[i] for i, _ in group]
+        return cotangents
+
+    return transpose
+
+
+def _transpose_of_program(program: Program, rule: Transpose) -> Transpose:
+    def form(texts: list[str]) -> str:
+        return f"[{', '.join(texts)}]"
+
+    return printed(program.invars, program.eqns, program.outvars, form, value="._value", otherwise=rule)
+
+
+class _TransposeOfTypes:
+    """The transpose of an operation on operands of known types."""
+
+    def __init__(self, rule: Transpose, avals: Sequence[Aval]) -> None:
+        self._rule = rule
+        self._avals = avals  # of the cotangent and the operands
+        self._printed: Transpose | None = None
+        self._is_known = False
+
+    def function(self) -> Transpose:
+        """The rule; from the second time on, what is printed of it."""
+        if self._printed is None:
+            if not self._is_known:
+                self._is_known = True
+                return self._rule
+            program = recorded(self._rule, self._avals)
+            self._printed = self._rule if program is None else _transpose_of_program(program, self._rule)
+        return self._printed
+
+
+@lru_cache(1024)
+def _transposes(
+    primitive: Primitive,
+    places: tuple[int, ...],
+    out: tuple[tuple[int, ...], np.dtype],
+    operands: tuple[tuple[tuple[int, ...], np.dtype], ...],
+    *params: tuple[str, Any],
+) -> _TransposeOfTypes:
+    avals = [Aval(*of) for of in (out, *operands)]
+    rule = _transpose_by_rule(primitive, places, [avals[1 + i] for i in places], dict(params))
+    return _TransposeOfTypes(rule, avals)

@@ -1,6 +1,7 @@
 """The command line: `python -m tests.fuzz --minutes 2 --seed 7`. Its exit status is 1 where something does not agree.
 
 python -m tests.fuzz --seed 7 --program 1234     one program again, with the others of its group
+NUMBA_ENABLE_CUDASIM=1 python -m tests.fuzz --only cuda     kernels for GPUs, in the simulator
 """
 
 from __future__ import annotations

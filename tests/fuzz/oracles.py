@@ -31,6 +31,7 @@ from .beside_jax import jax_agrees
 from .forms import Skipped, Trial, directions, expected_of, floats_of, forms_of, traced
 from .generator import NARROW, WILD
 from .kernels import run_kernels
+from .on_cuda import cuda_agrees
 from .program import RandomProgram
 from .rounding import MANY, Expected, every_equation, expanded, interpreted
 
@@ -267,5 +268,6 @@ ORACLES: dict[str, Callable[[Trial, random.Random], str | None]] = {
     "reverse": reverse,
     "differences": differences,
     "jax": jax_agrees,
+    "cuda": cuda_agrees,
     **{name: lambda trial, choose, run=run: run([trial], choose) for name, run in machine.ORACLES.items()},
 }

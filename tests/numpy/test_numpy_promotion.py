@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import timeit
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ import functad.numpy as jnp
 from functad.config import enable_x64
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.numpy.promotion import promote_args, promote_pair
-from functad.primitives import elementwise
 
 
 def described(x):
@@ -156,16 +154,6 @@ def test_broadcast_shapes():
 def test_axes_and_shapes_are_checked(call, text):
     with pytest.raises(ArgumentError, match=text):
         call(jnp.zeros((2, 3)))
-
-
-def test_promotion_costs_little():
-    x = jnp.ones(3)
-
-    def seconds(function):
-        return min(timeit.repeat(function, number=2000, repeat=7)) / 2000
-
-    bare = seconds(lambda: elementwise.add(x, x))
-    assert seconds(lambda: x + x) - bare < 10e-6  # far above what is measured, so that a busy machine passes
 
 
 WEAK = {

@@ -64,11 +64,14 @@ def _small_program(x: Any) -> Any:
 
 
 PARTS = np.linspace(-1, 1, 40 * 8 * 64, dtype=np.float32).reshape(40, 8, 64)
-_LAYERS = Example(
-    functad.grad(lambda w, xs: lax.map(lambda x: jnp.tanh(x @ w), xs).sum()),
-    (WEIGHTS, np.broadcast_to(ROWS[:1], (12, 8192, 64))),
-    backend="cuda",
-)
+
+
+def _layers(*shape: int) -> Example:
+    """The gradient of a weight that all steps of a loop use, for a GPU."""
+    gradient = functad.grad(lambda w, xs: lax.map(lambda x: jnp.tanh(x @ w), xs).sum())
+    return Example(gradient, (WEIGHTS, functad.ShapeDtypeStruct(shape, "float32")), backend="cuda")
+
+
 EXAMPLES: dict[str, Example] = {
     "rule: one of each row": Example(
         functad.grad(lambda m, i: jnp.take_along_axis(jnp.tanh(m), i[:, None], 1).sum()), (M, np.array([0, 3, 1]))
@@ -145,8 +148,12 @@ EXAMPLES: dict[str, Example] = {
         _gated, (np.tile(WEIGHTS[:8], (1, 2))[:, :96], np.tile(WEIGHTS[:24], (1, 2))[:, :96], PARTS[..., :8])
     ),
     "loop: unrolling": Example(lambda x: lax.scan(lambda c, _: (jnp.sin(c), None), x, None, 4)[0], (X,)),
-    "loop: strips": _LAYERS,
-    "loop: sums behind strips": _LAYERS,
+    "loop: strips": _layers(24, 16384, 64),
+    "loop: sums behind strips": _layers(24, 16384, 64),
+    "loop: sums of products": Example(
+        functad.grad(lambda w, xs: lax.map(lambda x: jnp.tanh(jnp.tanh(x @ w) @ w.T), xs).sum()), (WEIGHTS, PARTS)
+    ),
+    "loop: all steps at once": _layers(24, 256, 64),
     "fusion: readers first": Example(lambda w, x: (w - 0.1 * (x.T @ x), x @ w), (WEIGHTS, ROWS), donate=0),
     "fusion: parts of joined arrays": Example(lambda x, y: jnp.concatenate([x * 2, jnp.sin(y)]), (LONG, LONG)),
     "fusion: joins within nests": Example(

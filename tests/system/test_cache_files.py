@@ -159,6 +159,25 @@ def test_only_files_are_read(kind, tmp_path, monkeypatch):
     assert objects.read_kept("note.in") == (None if kind is folder else b"text")
 
 
+def no_links(*paths: Path) -> None:
+    raise OSError("no links here")
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_files_of_one_content_are_written_at_once(has_links, tmp_path, monkeypatch):
+    monkeypatch.setenv("FUNCTAD_CACHE_DIR", str(tmp_path))
+    if not has_links:
+        monkeypatch.setattr(os, "link", no_links)
+    kernels = tmp_path / "kernels"
+    objects.write_kept("c", b"old")
+    nowhere(kernels / "d")
+    objects.write_alike(list("abcd"), b"new")
+    assert [objects.read_kept(name) for name in "abcd"] == [b"new"] * 4
+    assert len({(kernels / name).stat().st_ino for name in "abcd"}) == (3 if has_links else 4)
+    objects.write_kept("a", b"newer")  # which is no longer the file of the others
+    assert [objects.read_kept(name) for name in "ab"] == [b"newer", b"new"]
+
+
 def test_no_process_waits_for_pipes_in_the_place_of_kernels(tmp_path, monkeypatch):
     monkeypatch.setenv("FUNCTAD_CACHE_DIR", str(tmp_path))
     root = Path(functad.__file__).parents[1]

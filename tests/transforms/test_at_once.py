@@ -15,13 +15,16 @@ from functad.array import ArrayImpl
 from functad.dtypes import kind_of
 from functad.errors import DTypeError, ShapeError
 from functad.evaluation import aval_of, evaluate
-from functad.ir import Diagonal
+from functad.ir import Absent
+from functad.primitives.common import convert_element_type_p
 from functad.primitives.elementwise import add, add_p, mul_p, sin, sin_p
 from functad.tracing import Trace, Tracer
 from functad.transforms.at_once import RealOp, TraceAtOnce
 from functad.transforms.forward import trace_with_values
 
-ELEMENTWISE = sorted({name for name, p in registry.items() if isinstance(p.jvp, Diagonal)})
+DIFFERENTIATED = sorted(
+    {name for name, p in registry.items() if p.derives_by_rule and not isinstance(p.examples, Absent)}
+)
 
 
 def recorded(trace, primitive, args, traced, params):
@@ -32,7 +35,7 @@ def recorded(trace, primitive, args, traced, params):
     return out, trace.take_ops()
 
 
-@pytest.mark.parametrize("name", ELEMENTWISE)
+@pytest.mark.parametrize("name", DIFFERENTIATED)
 def test_a_recorder_does_what_an_ordinary_trace_does(name):
     primitive = registry[name]
     for example in primitive.examples():
@@ -41,7 +44,7 @@ def test_a_recorder_does_what_an_ordinary_trace_does(name):
             if not any(t and kind_of(a.dtype) in "fc" for a, t in zip(args, traced)):
                 continue
             traced = [t and kind_of(a.dtype) in "fc" for a, t in zip(args, traced)]
-            out, ops = recorded(TraceAtOnce("f", keeps_values=True), primitive, args, traced, example.params)
+            out, ops = recorded(TraceAtOnce("f"), primitive, args, traced, example.params)
             wanted, wanted_ops = recorded(Trace("f", keeps_values=True), primitive, args, traced, example.params)
             assert type(out) is type(wanted) and out.aval == wanted.aval
             value, wanted = (x.value if type(x) is Tracer else x for x in (out, wanted))
@@ -57,7 +60,7 @@ def test_a_recorder_does_what_an_ordinary_trace_does(name):
 @pytest.mark.parametrize("weak", list(product([True, False], repeat=2)))
 def test_a_result_is_weak_where_all_operands_are(weak):
     args = [ArrayImpl(np.float32(2), w) for w in weak]
-    out, (op,) = recorded(TraceAtOnce("f", keeps_values=True), mul_p, args, [True, False], {})
+    out, (op,) = recorded(TraceAtOnce("f"), mul_p, args, [True, False], {})
     assert type(op) is RealOp
     assert out.weak_type == out.value.weak_type == evaluate(mul_p, args, {}).weak_type == all(weak)
 
@@ -66,8 +69,20 @@ def test_a_result_is_weak_where_all_operands_are(weak):
 def test_unusual_numbers_are_left_to_the_ordinary_trace(dtype):
     x = ArrayImpl(np.ones(3, dtype))
     for primitive, args in [(sin_p, [x]), (add_p, [x, x])]:
-        _, (op,) = recorded(TraceAtOnce("f", keeps_values=True), primitive, args, [True] * len(args), {})
+        _, (op,) = recorded(TraceAtOnce("f"), primitive, args, [True] * len(args), {})
         assert type(op) is not RealOp
+
+
+@pytest.mark.parametrize("weak", [True, False])
+def test_results_of_another_type_are_those_of_an_ordinary_trace(weak):
+    x = ArrayImpl(np.ones(3, np.float32), not weak)
+    for dtype in ("float32", "float64", "int32", "float16"):
+        new = {"new_dtype": np.dtype(dtype), "weak_type": weak}
+        kinds = []
+        for trace in (TraceAtOnce("f"), Trace("f", keeps_values=True)):
+            out, (op,) = recorded(trace, convert_element_type_p, [x], [True], new)
+            kinds.append((type(out), out.aval, type(op), op.results.aval))
+        assert kinds[0] == kinds[1]
 
 
 def test_operations_on_what_is_not_traced_are_not_recorded():
@@ -111,7 +126,7 @@ def test_errors_are_those_of_the_shape_rule():
     with pytest.raises(ShapeError, match="add takes operands of equal shape"):
         functad.jvp(of_shapes, (jnp.ones(3),), (jnp.ones(3),))
     outcomes = []
-    for trace in (TraceAtOnce("f", keeps_values=True), Trace("f", keeps_values=True)):
+    for trace in (TraceAtOnce("f"), Trace("f", keeps_values=True)):
         with trace:
             x = trace.new_input(aval_of(jnp.ones(3)), "x", jnp.ones(3))
             try:

@@ -13,10 +13,12 @@ import functad.numpy as jnp
 from functad.all_primitives import registry
 from functad.dtypes import kind_of
 from functad.errors import TooLargeError
-from functad.ir import Absent, Diagonal
+from functad.evaluation import aval_of
+from functad.ir import Absent, Diagonal, JointlyLinear, OwnDerivative
+from functad.primitives.common import reshape_p
 from functad.primitives.elementwise import cos_p, max_p, sin_p, tanh_p
-from functad.tracing import run_bare
-from functad.transforms.pullbacks import _printed_if_plain
+from functad.tracing import Op, Trace, run_bare
+from functad.transforms.pullbacks import _printed_if_plain, _transposes, transpose_of
 
 ELEMENTWISE = sorted({name for name, p in registry.items() if isinstance(p.jvp, Diagonal)} - {"complex"})
 SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 0.3], np.float32)
@@ -57,6 +59,72 @@ def test_a_printed_pullback_is_its_rule_to_the_bit(name):
             assert found.dtype == wanted.dtype and found.shape == wanted.shape
             assert np.array_equal(found, wanted, equal_nan=True)
             assert np.array_equal(np.signbit(found), np.signbit(wanted))
+
+
+LINEAR = sorted(
+    name for name, p in registry.items() if isinstance(p.jvp, (OwnDerivative, JointlyLinear)) and not p.multiple_results
+)
+
+
+def operations_of(primitive):
+    """Records of an operation on the examples' operands, with the places in which it is transposed."""
+    for example in primitive.examples():
+        if not example.differentiable:
+            continue
+        args = [jnp.asarray(a) for a in example.args]
+        with Trace("f", keeps_values=True) as trace:
+            given = [trace.new_input(aval_of(a), "x", a) if kind_of(a.dtype) in "fc" else a for a in args]
+            primitive.bind(*given, **example.params)
+        (op,) = trace.take_ops()
+        floats = [i for i, a in enumerate(args) if kind_of(a.dtype) in "fc"]
+        for places in [(i,) for i in floats] + [tuple(floats)]:
+            yield op, places
+
+
+def is_rule(transpose):
+    return transpose.__code__.co_filename != "<a printed function>"
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_a_printed_transpose_is_its_rule_to_the_bit(name):
+    for op, places in operations_of(registry[name]):
+        ct = jnp.asarray(np.linspace(-2, 3, op.results.size).reshape(op.results.shape).astype(op.results.dtype))
+        _transposes.cache_clear()
+        first, second, third = [transpose_of(op, places, True) for _ in range(3)]
+        assert is_rule(first) and second is third
+        found = run_bare(second, np.asarray(ct), *op.values)
+        wanted = run_bare(first, np.asarray(ct), *op.values)
+        for i, x, y in zip(places, found, wanted, strict=True):
+            assert x.dtype == y.dtype == op.args[i].dtype and x.shape == y.shape
+            assert np.asarray(x).tobytes() == np.asarray(y).tobytes()
+
+
+def test_transposes_are_printed_where_a_type_is_met_again():
+    def printed(*ops):
+        _transposes.cache_clear()
+        return [not is_rule(transpose_of(op, (0,), True)) for op in ops]
+
+    def reshaped(shape, params):
+        x = jnp.ones(shape)
+        return Op(reshape_p, [x], params, [reshape_p.bind(x, **params)], None, [x])
+
+    flat = {"new_sizes": (6,)}
+    assert printed(reshaped((2, 3), flat), reshaped((3, 2), flat), reshaped((6, 1), flat)) == [False] * 3
+    assert printed(reshaped((2, 3), flat), reshaped((2, 3), {"new_sizes": (3, 2)})) == [False] * 2
+    assert printed(*[reshaped((2, 3), flat)] * 3) == [False, True, True]
+
+
+def test_gradients_are_the_same_each_time():
+    def f(w, b, x, index):
+        h = jnp.where(x @ w > 0, x @ w, b)[:, index]
+        return jnp.sum(jnp.concatenate([h, jnp.pad(h.T, 1)[:3, :2]]) ** 2)
+
+    x = np.random.default_rng(0).normal(size=(3, 3)).astype(np.float32)
+    _transposes.cache_clear()
+    first, *others = [functad.grad(f, (0, 1))(x, x[0], 2 * x, jnp.array([2, 0])) for _ in range(3)]
+    for other in others:
+        for a, b in zip(first, other, strict=True):
+            np.testing.assert_array_equal(a, b)
 
 
 def highest(*call):

@@ -191,6 +191,7 @@ class CpuExecutable(CallableProgram):
     def new_context(self) -> CallState:
         """Slots and an arena for one call at a time; stacks grow with the first ones, and stay as large."""
         slots, arena = self._memory()
+        self.tape.start_helpers()
         return CallState(self.tape.bind(slots, self.plan.arrays), slots, arena)
 
     def _memory(self) -> tuple[np.ndarray, np.ndarray]:

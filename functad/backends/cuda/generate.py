@@ -44,6 +44,7 @@ from functad.lowering.nests.cost import work_of
 from functad.lowering.nests.names import words_in
 from functad.lowering.nests.nest import typed_literal
 from functad.lowering.nests.printing import comments, own_names_apart
+from functad.lowering.nests.updates import updates_in_turn
 from functad.lowering.schedule import Schedule
 from functad.lowering.steps import (
     CallStep,
@@ -57,6 +58,7 @@ from functad.lowering.steps import (
     SortStep,
     Step,
     UnlessSameStep,
+    with_changed,
 )
 from functad.pretty import escaped
 from functad.primitives.user_kernels import PREFIX
@@ -204,15 +206,15 @@ class _CudaWriter:
 
     def _control(self, step: ControlStep) -> Instruction | ControlPlan:
         """A loop or branch: one thread's kernel if it is small, or else what its parts are."""
-        small = without_small_products(step)
+        small = with_changed(without_small_products(step), _by_one_thread)
         if not isinstance(small, UnlessSameStep) and step_cost(small) < machine_model.CUDA_SMALL_STEP:
             found = emit_loop(small, self._touched, self.schedule.names)
             if found is not None:
                 constants = [f"{name} = {typed_literal(c, c.dtype)}" for name, c in found.constants.items()]
                 body = "\n".join([*constants, found.body])
-                flops, nbytes, _ = cost_of_steps([small])
+                flops, nbytes, ns = cost_of_steps([small])
                 one = KernelStep(step.name, body, found.parameters, 1, flops, nbytes, False, (), step.eqns)
-                return self._instruction(one)
+                return replace(self._instruction(one), cost=ns)
         if isinstance(step, LoopStep) and (rows := self._row_loop(step)):
             return rows
         return ControlPlan(step, [self._instructions(part) for part in step.parts])
@@ -267,6 +269,11 @@ class _CudaWriter:
         self.tickets += [buffer for _, buffer, _ in parameters if buffer.storage.kind == TICKETS]
         work = kernel.mapping.work
         return Instruction(self.known[key], kernel.parameters, work, {}, 0.0, flops, nbytes, step, offsets=offsets)
+
+
+def _by_one_thread(step: PlainStep) -> Step:
+    """A step as one thread does it."""
+    return replace(step, nest=updates_in_turn(step.nest)) if isinstance(step, NestStep) else step
 
 
 def _unique(name: str, taken: dict[str, str]) -> str:

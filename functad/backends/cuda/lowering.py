@@ -22,6 +22,7 @@ from functad.lowering.contracts import check_schedule
 from functad.lowering.memory.arena import plan_memory
 from functad.lowering.schedule import make_schedule
 from functad.lowering.target import Machine
+from functad.optimize.loops.devices import DeviceCost
 from functad.system import numba_here
 from functad.system.once import imported
 
@@ -34,9 +35,15 @@ def lower_program(program: Program, donated: Sequence[bool] = ()) -> CudaLowerin
     return CudaLowering(program, donated)
 
 
-def launches_for(program: Program) -> int:
-    """How many launches an optimised Program takes, each step of a loop counted."""
-    return launches_of(CudaLowering(program).generated.instructions)
+def device_cost_of(program: Program) -> DeviceCost:
+    """What an optimised Program takes, each step of a loop counted; the loop of one thread as what takes as long."""
+    lowered = CudaLowering(program)
+    launches = launches_of(lowered.generated.instructions, _launches_worth)
+    return DeviceCost(launches, lowered.memory_plan.live_bytes)
+
+
+def _launches_worth(instruction: Instruction) -> int:
+    return 1 + int(instruction.cost // max(machine_model.CUDA_SMALL_STEP, 1.0))
 
 
 class CudaLowering(ShownKernels):

@@ -193,6 +193,19 @@ def owned_updates(nest: Nest, atomic: AtomicUpdates) -> Nest | None:
     )
 
 
+def updates_in_turn(nest: Nest) -> Nest:
+    """The nest as one thread does it, where blocks would look for their updates: one after another."""
+    if nest.owned_rows is None:
+        return nest
+    step = nest.loops[0]
+    at = {nest.owned_rows.update: Affine(0, [(step, 1)])}
+    stores = [replace(store, offset=store.offset.substitute(at)) for store in nest.stores]
+    statements = [moved(s, at) for s in nest.statements]
+    found = replace(nest, statements=statements, stores=stores, ordered={step}, owned_rows=None)
+    found.drop_unused()
+    return found
+
+
 def sorted_updates(nest: Nest, atomic: AtomicUpdates) -> SortedUpdates | None:
     """A nest of many updates whose order matters, by sorting, which keeps the order of those of one row.
 

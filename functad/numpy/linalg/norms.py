@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from functad.array import Array
+from functad.calls.compound import compound
 from functad.dtypes import finfo, kind_of
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import arithmetic, complex_parts, logic, manipulation, reductions, selecting, ufuncs
@@ -21,6 +22,7 @@ from functad.numpy.linalg.systems import inv
 from functad.numpy.promotion import canonical_axes, convert, promote_args_inexact
 
 
+@compound
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:  # noqa: A002
     """The norm of vectors or matrices.
 

@@ -5,6 +5,7 @@ Knows equations of loops and products; nothing of kernels.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
@@ -16,23 +17,36 @@ from functad.optimize.products import operations
 from functad.primitives.contraction import dot_general_p
 from functad.records import NamedTuple
 
-CountLaunches = Callable[[Program], int]
+
+class DeviceCost(NamedTuple):
+    """What a GPU takes for a Program: how many launches, and bytes of temporaries that are alive at one time."""
+
+    launches: int
+    temporaries: int = 0
+
+
+CostOnDevice = Callable[[Program], DeviceCost]
 
 
 class OptimizedFor(NamedTuple):
     """What passes optimise for, on which depends what they choose.
 
     in_map: for a GPU, which may run a step of a loop without carries as one kernel, whether it is the body of such a
-    loop; None for a CPU. launches: tells how many a GPU takes for a Program.
+    loop; None for a CPU. cost: tells what a GPU takes for a Program.
     """
 
     in_map: bool | None = None
-    launches: CountLaunches | None = None
+    cost: CostOnDevice | None = None
 
 
 _CPU = OptimizedFor()
 _optimized_for: ContextVar[OptimizedFor] = ContextVar("optimized_for", default=_CPU)
 optimized_for = _optimized_for.get
+
+
+def is_for_gpu() -> bool:
+    """Whether a Program is for a GPU."""
+    return optimized_for().in_map is not None
 
 
 @contextmanager
@@ -45,18 +59,25 @@ def optimizing_for(**changes: Any) -> Iterator[None]:
         _optimized_for.reset(token)
 
 
-def takes_fewer_launches(one: Callable[[], Program], other: Callable[[], Program]) -> bool:
-    """Whether a GPU takes fewer launches for one Program than for another, which are made where that can be asked.
+def takes_fewer_launches(one: Callable[[], Program], other: Callable[[], Program], most: float = math.inf) -> bool:
+    """Whether a GPU takes fewer launches for one Program than for another, and no more than `most` bytes beyond.
 
-    Where it cannot, all that may take fewer are taken to.
+    They are made where that can be asked. Where it cannot, all that may take fewer are taken to.
     """
-    launches = optimized_for().launches
-    return launches is None or launches(one()) < launches(other())
+    cost = optimized_for().cost
+    if cost is None:
+        return True
+    second = cost(other())
+    if second.launches <= 1:
+        return False
+    first = cost(one())
+    more = first.temporaries - second.temporaries
+    return first.launches < second.launches and more <= most
 
 
 def within(eqn: Eqn) -> AbstractContextManager[None]:
     """Optimise what runs in a loop or branch."""
-    if "num_carry" not in eqn.params or optimized_for().in_map is None:
+    if "num_carry" not in eqn.params or not is_for_gpu():
         return nullcontext()
     return optimizing_for(in_map=eqn.params["num_carry"] == 0)
 

@@ -26,7 +26,8 @@ from functad.optimize.loops.legality import (
     steps_of_while,
 )
 from functad.optimize.loops.linear_recurrences import rewrite_linear_recurrence
-from functad.optimize.loops.products import hoist_products, join_products, sink_sums
+from functad.optimize.loops.maps import compute_at_once
+from functad.optimize.loops.products import hoist_products, join_products, sink_products, sink_sums
 from functad.optimize.loops.slices import compute_inside, sink
 from functad.optimize.loops.strips import cut_into_strips, sums_behind_strip
 from functad.optimize.loops.unrolling import unroll
@@ -100,8 +101,10 @@ MOVES: tuple[LoopMove, ...] = (
     LoopMove("loop-invariant code", "before", _SCAN, "each", (), hoist_invariants, (), _ONCE),
     LoopMove("invariants of while loops", "before", _WHILE, "each", (), hoist_invariants, (), _ONCE),
     LoopMove("starts from first slices", "laid out", _SCAN, "each", _KNOWN, start_from_first_slices, (), _ZEROS),
+    LoopMove("sums of products", "after", _SCAN, "each", _KNOWN, sink_products, _SUMS, _JOINT),
     LoopMove("small products", "before", _SCAN, "each", _KNOWN, hoist_products, (*_SUMS, *_THIN), _JOINT),
     LoopMove("sums over steps", "after", _SCAN, "each", _KNOWN, sink_sums, _SUMS, _JOINT),
+    LoopMove("all steps at once", "before", _SCAN, "each", _DEVICE, compute_at_once, ("CUDA_STRIP_BYTES",), _EACH_STEP),
     LoopMove("transposed weights", "laid out", _SCAN, "each", _KNOWN, transpose_weights, _WEIGHTS, _SAME),
     LoopMove("stacks given on", "laid out", _SCAN, "each", _KNOWN, give_stacks_on, (), _SAME),
     LoopMove("linear recurrences", "before", _SCAN, "each", _DERIVATIVE, rewrite_linear_recurrence, _CHAIN, _LINEAR),

@@ -19,8 +19,8 @@ from functad.editing.dead_code import eliminate_dead_code
 from functad.editing.partial_evaluation import may_move
 from functad.editing.rewriting import spliced
 from functad.editing.substitution import Substitution
-from functad.ir import Absent, Atom, Aval, Eqn, Literal, Program, Var, definitions
-from functad.optimize.loops.devices import stays_in_loop
+from functad.ir import Absent, Atom, Aval, Eqn, Literal, Primitive, Program, Var, definitions
+from functad.optimize.loops.devices import is_for_gpu, stays_in_loop
 from functad.optimize.loops.parts import Carry, Scan
 from functad.optimize.products import operations
 from functad.primitives.arithmetic import add, add_p
@@ -178,11 +178,25 @@ def sink_sums(scan: Scan) -> None:
     `total += transpose(dot_general(a, b))` becomes the product of the stacked a and b, summed over the steps, too:
     the gradient of a weight. Sums over axes of something that is stacked anyway (of a bias) are treated alike.
     """
-    sums = sums_over_steps(scan, partial(is_sum, largest=machine_model.LARGEST_HOISTED_PRODUCT))
-    sums = [one for one in sums if not stays_in_loop(one.source)]
-    for primitive, most in (dot_general_p, machine_model.MOST_EXTRA_BYTES), (reduce_sum_p, 0):
-        for one in sums:
-            if one.source.primitive is primitive and extra_bytes(scan, one.source.invars) <= most:
+    _sink(scan, dot_general_p, lambda eqn: machine_model.MOST_EXTRA_BYTES)
+    _sink(scan, reduce_sum_p, lambda eqn: 0)
+
+
+def sink_products(scan: Scan) -> None:
+    """So are products that could be computed before the loop, where their results would take more bytes to stack.
+
+    On a GPU it is all of them: to add up the results would be a launch for each step.
+    """
+    most = machine_model.MOST_EXTRA_BYTES
+    _sink(scan, dot_general_p, lambda eqn: most if is_for_gpu() else min(most, _bytes(scan, eqn.outvars[0].aval) - 1))
+
+
+def _sink(scan: Scan, primitive: Primitive, most: Callable[[Eqn], float]) -> None:
+    """Take sums of what a primitive gives out of a loop. most: bytes that it may stack for one."""
+    for one in sums_over_steps(scan, partial(is_sum, largest=machine_model.LARGEST_HOISTED_PRODUCT)):
+        source = one.source
+        if source.primitive is primitive and not stays_in_loop(source):
+            if extra_bytes(scan, source.invars) <= most(source):
                 finish_sum(scan, one)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from functad.dtypes import is_narrow_float, kind_of, refuse_keys
+from functad.dtypes import float64, is_narrow_float, kind_of, refuse_keys
 from functad.primitives.kernels import scalar_formulas
 from functad.primitives.kernels.plain_arithmetic import PLAIN
 from functad.system.quiet import quietly
@@ -32,7 +32,7 @@ def _converted(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
         x = x != 0 if kind_of(dtype) == "b" else x.real
     if is_narrow_float(x.dtype):
         x = x.astype(np.float32)
-    if dtype.name == "bfloat16" and x.dtype == np.float64:  # which the package rounds to float32 first
+    if x.dtype == float64 and dtype.name == "bfloat16":  # which the package rounds to float32 first
         return np.asarray(scalar_formulas.bits_bf16(PLAIN, x)).view(dtype)
     if kind_of(x.dtype) == "f" and kind_of(dtype) in "iu" and not _holds_all(dtype, x):
         return np.asarray(PLAIN.cast(x, dtype))

@@ -41,7 +41,7 @@ class _Format(Record):
     tanh_is_one: float
     exp: tuple[float, ...]  # (e^r − 1 − r) / r² for |r| ≤ ln(2) / 2
     sinh: tuple[float, ...]  # (sinh(x) − x) / x³ as a polynomial in x², for |x| ≤ 1
-    tanh: tuple[float, ...]  # (tanh(x) − x) / x³ as a polynomial in x², where x is small
+    tanh: tuple[tuple[float, ...], ...]  # (tanh(x) − x) / x³ as a quotient of polynomials in x², where x is small
 
 
 _SINGLE = _Format(
@@ -59,7 +59,7 @@ _SINGLE = _Format(
     tanh_is_one=9.1,
     exp=(0.0013868435, 0.008366432, 0.04166746, 0.16666545, 0.49999997),
     sinh=(2.7822132e-06, 0.00019842896, 0.0083333105, 0.16666667),
-    tanh=(-0.0055151612, 0.020469418, -0.053688023, 0.1333083, -0.3333326),
+    tanh=((-0.0015379713, -0.333333015), (0.404599407, 1.0)),
 )
 _DOUBLE = _Format(
     signed=_I64,
@@ -72,7 +72,7 @@ _DOUBLE = _Format(
     ln2_low=2.8235290563031577e-13,
     log_tiny=-746.0,
     log_huge=710.0,
-    tanh_is_small=0.55,
+    tanh_is_small=0.7,
     tanh_is_one=19.1,
     exp=(
         *(2.5068020339639565e-08, 2.76263128750241e-07, 2.755736284252406e-06, 2.4801504510253864e-05),
@@ -84,9 +84,8 @@ _DOUBLE = _Format(
         *(0.0001984126984158924, 0.008333333333332915, 0.16666666666666669),
     ),
     tanh=(
-        *(-1.9494601411809642e-05, 8.331630032957012e-05, -0.00023338145645019224, 0.0005884444405958908),
-        *(-0.001455542833873696, 0.0035920920284531256, -0.008863232601230323, 0.02186948838584212),
-        *(-0.05396825396376012, 0.1333333333332662, -0.333333333333333),
+        (-0.00019890983834304314, -0.020492739717415227, -0.33333333333333296),
+        (0.00020624651701050704, 0.023283255271783530, 0.46147821915219963, 1.0),
     ),
 )
 
@@ -172,25 +171,38 @@ def cosh(k: Any, x: Any) -> Any:
 
 
 def tanh(k: Any, x: Any) -> Any:
-    """1 − 2 / (e^2|x| + 1), with the sign of x; near 0 an odd polynomial."""
+    """1 − 2 / (e^2|x| + 1), near 0 |x| plus a quotient of polynomials: one division for both; with the sign of x."""
     kind, size = _format(x), k.absolute(x)
     n, excess = _exp_parts(k, at_most(k, size, kind.tanh_is_one), 2.0)
-    half = _power_of_two(k, n, -1)
-    large = 1 - 1 / k.fma(half, excess, half + 0.5)
-    z = x * x
-    small = k.fma(x * z, polynomial(k, z, kind.tanh), x)
-    return k.copysign(k.where(size < kind.tanh_is_small, small, large), x)
+    half, z, is_small = _power_of_two(k, n, -1), x * x, size < kind.tanh_is_small
+    (one, minus_one), (above, below) = k.constants((1, -1), x.dtype), kind.tanh
+    numerator = k.where(is_small, size * z * polynomial(k, z, above), minus_one)
+    denominator = k.where(is_small, polynomial(k, z, below), k.fma(half, excess, half + 0.5))
+    return k.copysign(k.where(is_small, size, one) + numerator / denominator, x)
 
 
 def _exp_parts(k: Any, x: Any, scale: float) -> tuple[Any, Any]:
     """n and s with e^(scale x) = 2^n (1 + s), where an error of x may be one of the result; n has the rounder added."""
+    kind = _format(x)
+    unit = k.constant(scale * _LOG2_E, x.dtype)
+    n = k.fma(x, unit, k.constant(kind.rounder, x.dtype))
     if x.dtype == _F64:
-        n, r = _exp_reduced(k, scale * x)
-        return n, _expm1_near_zero(k, r)
-    unit = k.constant(scale * _LOG2_E, _F32)
-    n = k.fma(x, unit, k.constant(_SINGLE.rounder, _F32))
-    r = k.fma(x, unit, _SINGLE.rounder - n)
+        return n, _expm1_near_zero(k, k.fma(n - kind.rounder, k.constant(-_LN2, _F64), scale * x))
+    r = k.fma(x, unit, kind.rounder - n)
     return n, r * polynomial(k, r, EXP2)
+
+
+def times_exp(k: Any, factor: Any, x: Any, lost: Any) -> Any:
+    """factor · e^(x + lost), for a moderate factor, −800 < x ≤ 0 and what x has rounded off."""
+    n, r = _exp_reduced(k, x, lost)
+    return scaled(k, k.fma(factor, _expm1_near_zero(k, r), factor), n)
+
+
+def exp2_of_product(k: Any, x: Any, y: Any) -> Any:
+    """2^(x y) of float32 x and y, where that is normal; the product is not rounded."""
+    n = k.fma(x, y, k.constant(_SINGLE.rounder, _F32))
+    r = k.fma(x, y, _SINGLE.rounder - n)
+    return _power_of_two(k, n, 0) * k.fma(r, polynomial(k, r, EXP2), k.constant(1, _F32))
 
 
 def expm1_of_moderate(k: Any, x: Any, lost: Any) -> Any:
@@ -200,13 +212,13 @@ def expm1_of_moderate(k: Any, x: Any, lost: Any) -> Any:
     return k.fma(power, lost + tail, k.fma(power, r, power - 1))
 
 
-def _exp_reduced(k: Any, x: Any) -> tuple[Any, Any]:
-    """n, an integer to which the rounder was added, and r of small size with x = n ln(2) + r."""
+def _exp_reduced(k: Any, x: Any, lost: Any = None) -> tuple[Any, Any]:
+    """n, an integer to which the rounder was added, and r of small size with x + lost = n ln(2) + r."""
     kind, dtype = _format(x), x.dtype
     n = k.fma(x, k.constant(_LOG2_E, dtype), k.constant(kind.rounder, dtype))
     whole = n - kind.rounder
-    r = k.fma(whole, k.constant(-kind.ln2_high, dtype), x)
-    return n, k.fma(whole, k.constant(-kind.ln2_low, dtype), r)
+    r, low = k.fma(whole, k.constant(-kind.ln2_high, dtype), x), k.constant(-kind.ln2_low, dtype)
+    return n, k.fma(whole, low, r) if lost is None else r + k.fma(whole, low, lost)
 
 
 def _expm1_parts(k: Any, x: Any) -> tuple[Any, Any, Any]:

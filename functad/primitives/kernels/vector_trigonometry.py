@@ -5,6 +5,7 @@ A formula is written against the arithmetic `k` (`PlainArithmetic`); it must not
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,14 @@ import numpy as np
 from functad.primitives.kernels import double_trigonometry
 from functad.primitives.kernels.plain_arithmetic import Formula
 from functad.primitives.kernels.quarter_turns import HALF_PI, ROUNDER, half_pi_parts, reduced, turned
-from functad.primitives.kernels.vector_math import at_most, exp2_wide, expm1_of_moderate, polynomial
+from functad.primitives.kernels.vector_math import (
+    at_most,
+    exp2_of_product,
+    exp2_wide,
+    expm1_of_moderate,
+    polynomial,
+    times_exp,
+)
 
 _F32, _F64, _U32 = np.float32, np.float64, np.uint32
 _LOG2_E = 1.4426950408889634
@@ -245,11 +253,11 @@ def _atan_series(k: Any, x: Any) -> tuple[Any, Any]:
 
 # --- error functions --------------------------------------------------------------------------------
 
-# −ln(1 − erf(x)) / x − 1, for 0 ≤ x ≤ 3.95 in float32, for 0 ≤ x ≤ 5.95 in float64
-_ERF = (
-    *(-9.391206e-06, 0.00011888883, -0.00063745427, 0.0016758246, -0.00016962882),
-    *(-0.019147772, 0.1027763, 0.63661957, 0.12837917),
-)
+# erf(x) / x − 1 as a polynomial in x² for |x| < 0.85; log2(1 − erf(x)) / x for 0.85 ≤ x ≤ 3.95
+_ERF_SMALL = (-0.000631514186, 0.00505109729, -0.0268025494, 0.112827174, -0.376125718, 0.12837916)
+_ERF_LARGE = (0.000311197714, -0.00465850352, 0.0330877745, -0.151960435, -0.917072779, -1.62812397)
+_ERF_IS_SMALL = 0.85
+# −ln(1 − erf(x)) / x − 1, for 0 ≤ x ≤ 5.95
 _ERF_DOUBLE = (
     *(-3.585950913456844e-15, 1.6123897931006847e-13, -3.3598420315128945e-12, 4.296831585380791e-11),
     *(-3.757043156577797e-10, 2.358590803701228e-09, -1.0766071733578624e-08, 3.4565261971851146e-08),
@@ -265,22 +273,68 @@ _ERFC = (
     *(0.0030379403675072766, -0.0012125314937172934, -0.026827854666081688, 0.11952774701813977),
     *(-0.3104672203683723, 0.5902283579203889, -0.8833944539655227, 1.0740069070861673),
 )
+# erf(x) / x as a polynomial in x² for |x| ≤ 1/2, and (x + 4) e^(x²) erfc(x) in (x − 4) / (x + 4) for 1/2 ≤ x ≤ 27.5
+_ERF_NEAR_ZERO = (
+    *(1.4723214762719855e-06, -1.4845583669810084e-05, 0.00012053324310301528, -0.0008548297524307522),
+    *(0.005223977370325059, -0.026866170632715684, 0.11283791670924813, -0.37612638903183465),
+    *(1.1283791670955126,),
+)
+_ERFC_DOUBLE = (
+    *(-1.2699088173754415e-08, 1.2257018354280943e-09, 1.211813417893261e-07, -7.587199409730022e-08),
+    *(-8.448121176498026e-07, 1.424323790207097e-06, 4.694360274042404e-06, -1.8860883184208403e-05),
+    *(-3.635415711198442e-06, 0.00017681279912229878, -0.0004550525631590873, -0.00028095885883776066),
+    *(0.006112055627700347, -0.026370053341361433, 0.07638151491282007, -0.17401093723985608),
+    *(0.3308515878777816, -0.5408538313132376, 0.7732087022652439, -0.976548729080882),
+    *(1.095995661000491,),
+)
 
 
 def erf(k: Any, x: Any) -> Any:
     """1 − e^−g(|x|) with the sign of x, where g(x) = −ln(1 − erf(x)) is nearly a parabola."""
-    limit, coefficients = (3.95, _ERF) if x.dtype == _F32 else (5.95, _ERF_DOUBLE)
-    size = at_most(k, k.absolute(x), limit)
-    ratio = polynomial(k, size, coefficients)
+    if x.dtype == _F32:
+        return _erf_single(k, x)
+    size = at_most(k, k.absolute(x), 5.95)
+    ratio = polynomial(k, size, _ERF_DOUBLE)
     g = k.fma(size, ratio, size)
     return k.copysign(-expm1_of_moderate(k, -g, k.fma(-size, ratio, g - size)), x)
 
 
+def _erf_single(k: Any, x: Any) -> Any:
+    """1 − 2^−h(|x|), and near 0 a series, which keeps the digits that the difference would lose."""
+    size, square = at_most(k, k.absolute(x), 3.95), x * x
+    small = k.fma(size, polynomial(k, square, _ERF_SMALL), size)
+    large = 1 - exp2_of_product(k, size, polynomial(k, size, _ERF_LARGE))
+    return k.copysign(k.where(size < _ERF_IS_SMALL, small, large), x)
+
+
 def erfc(k: Any, x: Any) -> Any:
+    """e^−x² times a polynomial in a quotient that is between −1 and 1; float64 near 0 as 1 − erf(x)."""
     if x.dtype == _F64:
-        return k.libm("erfc", x)
+        return k.libm("erfc", x) if k.prefers_libm else _erfc_double(k, x)
     size = at_most(k, k.cast(k.absolute(x), _F64), 10.5)
     inverse = 1 / (size + 3)
     factor = polynomial(k, (size - 3) * inverse, _ERFC) * inverse
     tail = exp2_wide(k, size * size * -_LOG2_E) * factor
     return k.cast(k.where(k.cast(x, _F64) < 0, 2 - tail, tail), _F32)
+
+
+def _erfc_double(k: Any, x: Any) -> Any:
+    """What (size + 4)^−1 and x² round off counts as part of the exponent."""
+    size, z, one = at_most(k, k.absolute(x), 27.3), x * x, k.constant(1, _F64)
+    above, square = size + 4, size * size
+    inverse = 1 / above
+    lost = k.fma(-inverse, size - (above - 4), k.fma(-inverse, above, one))
+    eight = 8 * inverse
+    y = k.fma(-eight, lost, 1 - eight)  # (size − 4) / (size + 4)
+    factor = _by_eights(k, y, k.constants(_ERFC_DOUBLE, _F64)) * inverse
+    tail = times_exp(k, factor, -square, k.fma(-size, size, square) + lost)
+    near = k.fma(-x, polynomial(k, z, _ERF_NEAR_ZERO), one)
+    return k.where(k.absolute(x) < 0.5, near, k.where(x < 0, 2 - tail, tail))
+
+
+def _by_eights(k: Any, x: Any, constants: Sequence[Any]) -> Any:
+    """A polynomial as several of eight terms in x, so that fewer operations wait for one another; |x| < 1."""
+    square = x * x
+    eighth = (square * square) * (square * square)
+    parts = [k.horner(x, constants[max(0, end - 8) : end]) for end in range(len(constants), 0, -8)]
+    return k.horner(eighth, parts[::-1])

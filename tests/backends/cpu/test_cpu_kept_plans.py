@@ -209,6 +209,9 @@ def test_what_cannot_be_read_is_no_part_of_the_package(tmp_path: Path, monkeypat
     assert known is not None
     (package / ".#module.py").symlink_to("nobody@nowhere")  # what Emacs makes as long as there is something to save
     assert sources() == known
+    (package / "__pycache__").mkdir()
+    (package / "__pycache__" / "module.py").write_text("")  # where Python imports no text from
+    assert sources() == known
     os.utime(package / "module.py", (1, 1))
     assert sources() not in (known, None)
     os.utime(package / "module.py", ns=(0, IMPORTED_AT_NS + 1))

@@ -13,7 +13,6 @@ from cpu_program_tools import check_plain
 from primitive_checks import cases_of
 from primitive_form_tools import forms
 
-import functad.primitives  # noqa: F401  (fills the registry)
 from functad.all_primitives import registry
 from functad.ir import Absent
 

@@ -16,7 +16,7 @@ from primitive_check_tools import Case, function_of
 from primitive_checks import cases_of
 from primitive_form_tools import Together, add_forms, compare
 
-import functad.primitives  # noqa: F401  (fills the registry)
+import functad
 from functad import interpreter
 from functad.all_primitives import registry
 from functad.ir import Absent

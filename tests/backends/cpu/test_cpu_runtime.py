@@ -11,8 +11,10 @@ import time
 import numpy as np
 import pytest
 
+import functad
 from functad.backends.cpu.compile.integer_compiler import compile_words
 from functad.backends.cpu.compile.loader import load_object
+from functad.backends.cpu.executable import compile_program
 from functad.backends.cpu.runtime import layout as w
 from functad.backends.cpu.runtime import tape as runtime_module
 from functad.backends.cpu.runtime.tape import Tape, TapeBlock, TapeInstruction, runtime, settle
@@ -161,6 +163,16 @@ def test_helpers_start_when_needed_and_follow_the_option():
         assert run([x]) == 0
     assert run([x]) == w.HELPERS_MISSING
     np.testing.assert_array_equal(x, np.full(100, 5))
+
+
+def test_helpers_start_before_the_first_call_of_what_has_work_for_them():
+    pool = runtime().pool
+    config.update("num_threads", 3)
+    for size, running in ((10, 0), (1_000_000, 2)):
+        made = compile_program(functad.make_jaxpr(lambda x: functad.numpy.sin(x) * 2)(np.ones(size, np.float32)))
+        pool.stop()
+        made.new_context()
+        assert pool.running == running
 
 
 def test_a_hundred_thousand_jobs_with_a_changing_number_of_threads():

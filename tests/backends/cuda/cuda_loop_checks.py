@@ -65,6 +65,19 @@ def check_loops() -> None:
     agree(lambda x: lax.scan(lambda c, r: (c + r, c), x[0], x[:0]), A_LOOP)
 
 
+def check_updates_in_loops() -> None:
+    """Several in a step, of which some meet, and some go nowhere."""
+    at = np.array([[0, 1], [2, 2], [-1, 0], [5, 1]])
+
+    def updated(x: Any) -> Any:
+        return lax.scan(lambda c, s: (c.at[s[0]].add(s[1]).at[s[0]].max(s[1] + 1), c), x[0], (at, x[:, :2]))
+
+    with changed({"UNROLLED_STEPS": 0}):
+        for longest in (0.0, 200.0, 1e9):
+            with changed({"CUDA_SMALL_STEP": longest}):
+                agree(updated, A_LOOP)
+
+
 def check_loops_that_come_again() -> None:
     """Replayed as parts of a graph; behind it, and in a loop that asks Python, pointers are where they were."""
 

@@ -131,7 +131,7 @@ def layers(rows: Any, w: Any, b: Any) -> Any:
 
 
 def across(rows: Any, w: Any) -> Any:
-    """What needs all rows of a matrix is no kernel of rows."""
+    """What needs all rows of a matrix is no kernel of rows: all steps are done at once."""
     return lax.map(lambda x: (x @ w - x.mean(0)) @ w, rows)
 
 
@@ -143,8 +143,14 @@ def carried(rows: Any, w: Any) -> Any:
 def check_rows_of_other_loops() -> None:
     rows, w, b = floats(9, 8, 5), floats(5, 5), floats(5)
     with changed({"UNROLLED_STEPS": 0, "LARGEST_SMALL_PRODUCT": 0, "LARGEST_HOISTED_PRODUCT": 0.0}):
-        for fun, given, left in ((layers, (rows, w, b), 0), (across, (rows, w), 1), (carried, (rows, w), 1)):
+        for fun, given, left, is_one in (
+            (layers, (rows, w, b), 0, True),
+            (across, (rows, w), 0, False),
+            (carried, (rows, w), 1, False),
+        ):
             assert loops_left(fun, *given) == left, fun.__name__
+            kernels = functad.jit(fun, backend="cuda").lower(*given)._lowered.generated.kernels
+            assert any("scan" in name for name in kernels) == is_one, fun.__name__
             agree(fun, *given)
 
 

@@ -24,8 +24,8 @@ import cuda_thread_checks
 import cuda_window_checks
 from cuda_check_tools import LeftOut, run
 from cuda_loop_checks import ELSEWHERE, check_what_has_no_examples
-from fuzz.check import changed
-from fuzz.forms import Trial, expected_of, forms_of
+from fuzz.check import Setting
+from fuzz.forms import Skipped, forms_of
 from fuzz.generator import random_program
 from fuzz.session import STEPS
 from fuzz.thresholds import drawn
@@ -33,11 +33,8 @@ from primitive_checks import cases_of
 from primitive_form_tools import Together, add_forms
 
 from functad.all_primitives import registry
-from functad.backends.cuda import executable as cuda_backend
 from functad.backends.cuda.scalars.registry import SIMULATED
-from functad.errors import FunctadError
 from functad.ir import Absent
-from functad.optimize.pipeline import simplify
 
 NAMES = sorted(name for name, p in registry.items() if not isinstance(p.examples, Absent))
 
@@ -58,35 +55,13 @@ def check_random_programs(first: int, count: int = 20, medium: bool = False) -> 
         label = f"cuda/{number}"
         choose = random.Random(label)
         program = random_program(label, STEPS, medium=medium)
-        trial = Trial(program, choose.choice(forms_of(program)), number)
-        with changed(
-            {
-                **drawn(choose),
-                "CUDA_SMALL_STEP": choose.choice([0.0, 200.0, 1e9]),
-                "CUDA_SORTED_UPDATES": choose.choice([1, 4096]),
-                "CUDA_OWNED_LOOKS": choose.choice([0, 1 << 24]),
-                "CUDA_CARRIED_ITEMS": choose.choice([1, 15]),
-                "CUDA_FEWEST_ROWS": choose.choice([1, 128]),
-                "CUDA_BUSY_THREADS": choose.choice([1 << 7, 1 << 10, 1 << 17]),
-                "CUDA_PART_TERMS": choose.choice([2, 1 << 11]),
-                "CUDA_SQUARE_POINTS": choose.choice([1, 1 << 14]),
-                "CUDA_VECTOR_POINTS": choose.choice([1, 1 << 20]),
-                "CUDA_SHORT_ROW": choose.choice([1, 1 << 12]),
-                "CUDA_JOINED_POINTS": choose.choice([0, 1 << 18]),
-                "CUDA_ONE_STEP_BLOCKS": choose.choice([0, 1 << 12]),
-                "CUDA_SEGMENT_PART": choose.choice([2, 64]),
-                "CUDA_SEGMENT_STEPS": choose.choice([1, 256]),
-            }
-        ):
-            try:
-                simplified = simplify(trial.traced)
-            except FunctadError:  # a derivative that does not exist
-                continue
-            if medium or sum(a.size for a in trial.args) <= 600:
-                got = cuda_backend.compile_program(simplified)(trial.args)
-                mismatch = trial.expected.mismatch(got, expected_of(simplified, trial.args))
-                assert mismatch is None, f"{label}: {mismatch}"
-                compared += 1
+        setting = Setting("cuda", choose.choice(forms_of(program)), number, drawn(choose))
+        try:
+            mismatch = setting.verdict(program)
+        except Skipped:
+            continue
+        assert mismatch is None, f"{label}: {mismatch}"
+        compared += 1
     assert compared >= count // 3
     return f"{compared} programs"
 

@@ -22,7 +22,7 @@ import functad
 import functad.numpy as jnp
 from functad import lax, nn
 from functad.backends.cuda import executable as cuda_backend
-from functad.backends.cuda.lowering import launches_for
+from functad.backends.cuda.lowering import device_cost_of
 from functad.backends.cuda.runtime.dependencies import Access, dependencies_of, longest_chain
 from functad.backends.cuda.runtime.running import DeviceRun
 from functad.device_arrays import on_device
@@ -101,7 +101,7 @@ def test_strips_of_loops_take_no_more_launches(monkeypatch: pytest.MonkeyPatch) 
         for strips in (1 << 29, 0):
             monkeypatch.setattr("functad.machine_model.CUDA_STRIP_BYTES", strips)
             program = functad.make_jaxpr(backward)(aval)
-            counts.append(launches_for(simplify_for(program, True, launches_for)))
+            counts.append(device_cost_of(simplify_for(program, True, device_cost_of)).launches)
         assert counts[0] <= counts[1] and counts[1] > 100
 
 

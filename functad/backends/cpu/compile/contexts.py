@@ -128,13 +128,18 @@ class _Implementation:
     # What writes the instructions of an operation on given types. Numba looks at its parameters each time.
     def __init__(self, implementation: Any, context: Any, sig: Any) -> None:
         self._imp, self._context, self._sig = implementation, context, sig
+        self._libraries = getattr(implementation, "libs", ())
 
     def of(self, context: Any) -> _Implementation:
         return _Implementation(self._imp, context, self._sig)
 
     def __call__(self, builder: ir.IRBuilder, arguments: Any, loc: Any = None) -> Any:
-        result = self._imp(self._context, builder, self._sig, arguments, loc=loc)
-        self._context.add_linking_libs(getattr(self, "libs", ()))
+        return self.write(self._context, builder, arguments, loc)
+
+    def write(self, context: Any, builder: ir.IRBuilder, arguments: Any, loc: Any = None) -> Any:
+        result = self._imp(context, builder, self._sig, arguments, loc=loc)
+        if self._libraries:
+            context.add_linking_libs(self._libraries)
         return result
 
     def __getattr__(self, name: str) -> Any:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
+from itertools import count
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
+from llvmlite.ir._utils import NameScope
 from numba.core import codegen, compiler, types
 from numba.core.bytecode import ByteCode, FunctionIdentity
 from numba.core.compiler_lock import global_compiler_lock
@@ -71,6 +73,7 @@ BrainPointer = PackedPointer("BrainPointer", types.float32, ir.IntType(16))  # b
 _PACKED = {"bool": BoolPointer, "float16": HalfPointer, "bfloat16": BrainPointer}
 
 
+@cache
 def pointer_type(dtype: np.dtype[Any]) -> types.Type:
     """The Numba type of a pointer to elements of the dtype."""
     return _PACKED.get(dtype.name) or types.CPointer(getattr(types, dtype.name))
@@ -122,7 +125,7 @@ def lower_kernel(
 
     Args:
         node: its text.
-        names: what the names mean that are not its own; its own name is the Python function.
+        names: what the names mean that are not its own, as in a module.
         arguments: the Numba types of its arguments.
         counts: which arguments are integers that, as divisors, are positive.
         fused: whether any product may be added without being rounded first.
@@ -138,6 +141,7 @@ def lower_kernel(
         module = library.create_ir_module(node.name)
         kind = target.call_conv.get_function_type(types.none, arguments)
         function = ir.Function(module, kind, f"kernel.{node.name}")
+        function.scope = _Names()
         names_of_arguments = [argument.arg for argument in node.args.args]
         target.call_conv.decorate_function(function, names_of_arguments, arguments, noalias=True)
         for k in counts:
@@ -151,12 +155,26 @@ def lower_kernel(
                 translation = KernelTranslation(target, names, node, locate)
                 translation.write(function, arguments)
         except (NotSimple, NumbaError):
-            return lower(names[node.name], arguments, distinct_pointers=True, fused=fused)
+            return lower(_python_function(node, names), arguments, distinct_pointers=True, fused=fused)
         target.post_lowering(module, library)
         library.add_ir_module(module)
         library.has_wide_loop = translation.has_wide_loop
         library.only_calls = translation.only_calls and not library.linked
         return Specialization(library, function, types.none, None)
+
+
+def _python_function(node: ast.FunctionDef, names: Mapping[str, Any]) -> PythonFunction:
+    """The function of a text, in a module of these names."""
+    module = dict(names)
+    exec(compile(ast.Module([node], []), module["__file__"], "exec"), module)
+    function: PythonFunction = module[node.name]
+    return function
+
+
+@cache
+def _triple_and_layout() -> tuple[str, str]:
+    module = _target.codegen()._create_empty_module("target")
+    return module.triple, module.data_layout
 
 
 def _flags(distinct_pointers: bool, fused: bool) -> compiler.Flags:
@@ -254,6 +272,12 @@ class Library(codegen.CodeLibrary):
         self.has_wide_loop = self.only_calls = False
         self._text = ""
 
+    def create_ir_module(self, name: str) -> ir.Module:
+        # Numba asks LLVM for the target each time, and may have to wait for the thread that compiles.
+        module = ir.Module(name)
+        module.triple, module.data_layout = _triple_and_layout()
+        return module
+
     def add_ir_module(self, module: ir.Module) -> None:
         # Numba's environments hold Python objects, which no function here uses; their symbols are not exported.
         for value in module.global_values:
@@ -291,6 +315,17 @@ def _forget_blocks(module: ir.Module) -> None:
             for value in (*block.instructions, block):
                 vars(value).clear()
         function.blocks.clear()
+
+
+class _Names(NameScope):
+    """The names of a function's values: numbers for those that have none, which llvmlite would look up first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._unnamed = count(1)
+
+    def register(self, name: str, deduplicate: bool = False) -> str:
+        return super().register(name, deduplicate) if name else f".{next(self._unnamed)}"
 
 
 class _Interpreter(Interpreter):

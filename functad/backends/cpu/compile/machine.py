@@ -197,8 +197,9 @@ def _kernels(
 ) -> Iterator[Specialization]:
     namespace: dict[str, Any] = {"__name__": "functad_kernels", "__file__": filename}
     text = ast.parse(source, filename)
-    exec(compile(text, filename, "exec"), namespace)
-    nodes = {node.name: node for node in text.body if isinstance(node, ast.FunctionDef)}
+    nodes = {node.name: node for node in text.body if isinstance(node, ast.FunctionDef) and node.name in signatures}
+    others = [node for node in text.body if getattr(node, "name", "") not in nodes]
+    exec(compile(ast.Module(others, []), filename, "exec"), namespace)
     refresh()
     for name, signature in signatures.items():
         arguments = (*map(_type_of, signature), types.int64, types.int64)

@@ -110,6 +110,18 @@ def write_kept(name: str, content: bytes) -> None:
         _keep(folder / name, content)
 
 
+def write_alike(names: Sequence[str], content: bytes) -> None:
+    """As `write_kept` for several small files of one content, which are links to the first one where there can be."""
+    folder = _trusted_folder()
+    if folder is None or not _keep(folder / names[0], content):
+        return
+    for name in names[1:]:
+        try:
+            os.link(folder / names[0], folder / name)
+        except OSError:  # there is one of that name, or the folder is of a kind that knows no links
+            _keep(folder / name, content)
+
+
 def read_packed(name: str, key: str) -> bytes | None:
     """What `write_packed` has kept; None if it is not there, damaged, or may come from somebody else."""
     folder = _trusted_folder()

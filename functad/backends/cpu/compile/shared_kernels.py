@@ -90,8 +90,7 @@ def _compiled(
     keys = sorted(exports.values())
     object_key = _object_of(keys)
     loaded = objects.compiled(object_key, source, keys, lambda path: make(path, exports))
-    for key in keys:
-        objects.write_kept(f"{key}.in", object_key.encode())
+    objects.write_alike([f"{key}.in" for key in keys], object_key.encode())
     _known.update(found := dict.fromkeys(keys, loaded))
     return found
 

@@ -57,7 +57,7 @@ class _Operation(NamedTuple):
 
 
 # What all kernels of a process have in common.
-_constants: dict[tuple[type, str], Value] = {}
+_constants: dict[tuple[type, Any], Value] = {}
 _operations: dict[tuple[Any, ...], _Operation] = {}
 
 
@@ -111,14 +111,14 @@ class KernelTranslation:
         for node in nodes:
             if self.builder.block.is_terminated:
                 return  # what follows is never reached
-            method = getattr(self, f"do_{type(node).__name__}", None)
+            method = _METHODS.get(type(node))
             if method is None:
                 raise NotSimple(type(node).__name__)
             if self.locate is None:
-                method(node)
+                method(self, node)
                 continue
             outer, self.builder.debug_metadata = self.builder.debug_metadata, self.locate(node.lineno)
-            method(node)
+            method(self, node)
             self.builder.debug_metadata = outer
 
     def do_Assign(self, node: ast.Assign) -> None:
@@ -282,10 +282,10 @@ class KernelTranslation:
     # --- expressions -------------------------------------------------------------------------------------
 
     def value(self, node: ast.expr) -> Value:
-        method = getattr(self, f"of_{type(node).__name__}", None)
+        method = _METHODS.get(type(node))
         if method is None:
             raise NotSimple(type(node).__name__)
-        found: Value = method(node)
+        found: Value = method(self, node)
         return found
 
     def of_Constant(self, node: ast.Constant) -> Value:
@@ -294,7 +294,7 @@ class KernelTranslation:
     def constant(self, value: object) -> Value:
         if type(value) not in (bool, int, float):
             raise NotSimple("another constant")
-        key = (type(value), repr(value))  # which tells zeros apart
+        key = (type(value), repr(value) if type(value) is float else value)  # which tells zeros apart
         if key not in _constants:
             kind = types.maybe_literal(value) or self.typing.resolve_value_type(value)
             _remember(_constants, key, Value(kind, self.target.get_constant(types.unliteral(kind), value)))
@@ -386,7 +386,7 @@ class KernelTranslation:
     def call(self, function: Any, arguments: Sequence[Value]) -> Value:
         """The result of an operation, which Numba finds by the types of its arguments."""
         # Numba's types are the same objects where they are equal; to compare them takes longer.
-        key = (function, *(id(argument.type) for argument in arguments))
+        key = (function, *[id(argument.type) for argument in arguments])
         known = _operations.get(key)
         if known is None:
             kind = self.typing.resolve_value_type(function)
@@ -396,11 +396,14 @@ class KernelTranslation:
                 raise NotSimple("an operation that is not declared")
             code = self.target.get_function(kind, found).of(None)
             known = _remember(_operations, key, _Operation(found, code, given))
-        values = [self.cast(argument, wanted) for argument, wanted in zip(arguments, known.found.args)]
-        return Value(known.found.return_type, known.code.of(self.target)(self.builder, values))
+        values = [
+            argument.value if argument.type is wanted else self.cast(argument, wanted)
+            for argument, wanted in zip(arguments, known.found.args)
+        ]
+        return Value(known.found.return_type, known.code.write(self.target, self.builder, values))
 
     def cast(self, given: Value, wanted: types.Type) -> ir.Value:
-        if given.type is wanted or types.unliteral(given.type) == wanted:
+        if types.unliteral(given.type) == wanted:
             return given.value
         return self.target.cast(self.builder, given.value, given.type, wanted)
 
@@ -433,10 +436,21 @@ class KernelTranslation:
         return self.builder.append_basic_block(name)
 
 
+# What translates statements and expressions, by their types.
+_METHODS: dict[type[ast.AST], Callable[[KernelTranslation, Any], Any]] = {
+    getattr(ast, name[3:]): method
+    for name, method in vars(KernelTranslation).items()
+    if name.startswith(("do_", "of_"))
+}
+
+
 def _known(kind: ast.AST, operands: Sequence[Value]) -> int | Value | None:
     """A sum, difference or product of integers that needs no instruction, if it is known or one of the operands."""
-    if type(kind) not in (ast.Add, ast.Sub, ast.Mult) or any(types.unliteral(x.type) != types.int64 for x in operands):
+    if type(kind) not in (ast.Add, ast.Sub, ast.Mult):
         return None
+    for operand in operands:
+        if types.unliteral(operand.type) is not types.int64:
+            return None
     left, right = (getattr(operand.type, "literal_value", None) for operand in operands)
     if left is not None and right is not None:
         result: int = _OPERATORS[type(kind)](left, right)
@@ -485,17 +499,16 @@ class _Usage:
 def _read(node: ast.AST) -> set[str]:
     """The names that are read. With `ast.walk` all of `_Usage` would take twice as long."""
     names, pending = set(), [node]
-    while pending:
-        node = pending.pop()
+    for node in pending:
         if isinstance(node, ast.Name):
             if isinstance(node.ctx, ast.Load):
                 names.add(node.id)
-        elif not isinstance(node, ast.Constant):
-            for field in node._fields:
-                inner = getattr(node, field, None)
-                pending += [
-                    part for part in (inner if isinstance(inner, list) else [inner]) if isinstance(part, ast.AST)
-                ]
+            continue
+        for inner in vars(node).values():
+            if isinstance(inner, ast.AST):
+                pending.append(inner)
+            elif type(inner) is list:
+                pending += [part for part in inner if isinstance(part, ast.AST)]
     return names
 
 

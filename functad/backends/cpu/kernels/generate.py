@@ -59,7 +59,7 @@ VOCABULARY = {
     for name, value in vars(module).items()
     if callable(value) and not name.startswith("_") and value.__module__.startswith("functad.")
 }
-_NAME = re.compile(r"[A-Za-z_]\w*")
+_NAME = re.compile(r"([A-Za-z_]\w*)")
 _NUMBER = re.compile(r"\b\d+\b")
 _Alike = dict[str, list[str]]  # functions by their names, with the numbers in their texts
 
@@ -289,7 +289,9 @@ def _canonical(body: str, parameters: Sequence[str]) -> str:
     """The text with its own names replaced by numbers, comments dropped: equal for kernels that do the same."""
     numbers = _Numbers((p, f"p{i}") for i, p in enumerate(parameters))
     code = "\n".join(line.partition("#")[0] for line in body.split("\n")) if "#" in body else body
-    return _NAME.sub(lambda found: numbers[found.group()], code)
+    parts = _NAME.split(code)
+    parts[1::2] = [numbers[name] for name in parts[1::2]]
+    return "".join(parts)
 
 
 class _Numbers(dict[str, str]):

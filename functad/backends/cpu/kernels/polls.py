@@ -25,12 +25,13 @@ from functad.lowering.nests.nest import fresh
 from functad.records import NamedTuple
 
 _FOR = re.compile(r"for (\w+) in range\((.*)\):$")
+_RANGE = re.compile(r"\b(?:start|stop)\b")
 _OF_RANGE = re.compile(r"(\d+) \* start$")
 _CALLED = re.compile(r"([A-Za-z_]\w*)\(")
 _AHEAD = "steps_left("
 _PRODUCT = "gemm_"
 _SHARE = " // "
-_AT_MOST = re.compile(r"(\w+) = minimum\((\d+), ")
+_AT_MOST = re.compile(r"^ *(\w+) = minimum\((\d+), ", re.MULTILINE)
 _SLOW = {"remainder"} | {
     name
     for module in (special_scalars, complex_scalars)
@@ -135,7 +136,7 @@ class _PollWriter:
     def counted(self, line: str, name: str, bounds: str, inside: list[str], each: float) -> tuple[list[str], int]:
         """A `for` whose steps run `each` lines; and how many steps it has, or may have."""
         first, last, step = _bounds(bounds)
-        if {"start", "stop"} & words_in(bounds):
+        if _RANGE.search(bounds):
             each_step = _OF_RANGE.match(first)  # the range is run in pieces
             return [line, *inside], int(each_step.group(1)) if each_step else 1
         if first.isdigit() and last.isdigit():

@@ -27,7 +27,8 @@ MAX_THREADS = 1024
 class Pool:
     """Helper threads that wait in compiled code, busily for 200 microseconds after the last work, then asleep.
 
-    They start when a call has found them missing, and stop at exit, before a fork, and when the number changes.
+    They start before the first call of an executable, or when a call has found them missing, and stop at exit, before a
+    fork, and when the number changes.
 
     Args:
         addresses: of the compiled functions `helper`, `stop`, `finish`, `spin`, `poll`.

@@ -139,9 +139,9 @@ class Tape:
         blocks = [entry for entry in entries if isinstance(entry, TapeBlock)]
         blocks += [entry.block for entry in entries if isinstance(entry, Repeat)]
         instructions = [instruction for block in blocks for instruction in block.instructions]
-        parallel = any(_chunks(block)[1] > 1 for block in blocks)
+        self.is_parallel = any(_chunks(block)[1] > 1 for block in blocks)
         blas = any(instruction.blas for instruction in instructions)
-        head = [runtime().pool.address, places[-1], parallel, blas, release_gil, token]
+        head = [runtime().pool.address, places[-1], self.is_parallel, blas, release_gil, token]
         body = [word for entry in entries for word in _words(entry, places)]
         self.words: Words = np.array(head + body, np.int64)
         self._kept = [instruction.params for instruction in instructions]
@@ -162,6 +162,11 @@ class Tape:
             raises what a Python function on the tape, or the handler of a signal that came meanwhile, has raised.
         """
         return runtime().bind(self, slots, arrays)
+
+    def start_helpers(self) -> None:
+        """Start the pool's threads if the tape has work for them: a first call need not find them missing."""
+        if self.is_parallel:
+            runtime().pool.start()
 
     def run(self, slots: Words) -> int:
         """Run the tape with slots that all are filled in; returns 0 or a status to hand to `settle`."""

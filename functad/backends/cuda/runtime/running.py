@@ -226,15 +226,20 @@ def _is_moved(storage: Storage, place: Address, layout: CallLayout) -> bool:
     )
 
 
-def launches_of(items: Sequence[Instruction | ControlPlan]) -> int:
-    """How many launches the items are, each step of a loop counted; more than a graph takes where only a run tells."""
-    return sum(_launches(item) for item in items)
+def launches_of(
+    items: Sequence[Instruction | ControlPlan], weigh: Callable[[Instruction], int] = lambda instruction: 1
+) -> int:
+    """How many launches the items are, each step of a loop counted; more than a graph takes where only a run tells.
+
+    weigh: as how many each counts.
+    """
+    return sum(_launches(item, weigh) for item in items)
 
 
-def _launches(item: Instruction | ControlPlan) -> int:
+def _launches(item: Instruction | ControlPlan, weigh: Callable[[Instruction], int]) -> int:
     if isinstance(item, Instruction):
-        return _UNKNOWN if isinstance(item.step, CallStep) else bool(item.n)
-    step, parts = item.step, [launches_of(part) for part in item.parts]
+        return _UNKNOWN if isinstance(item.step, CallStep) else weigh(item) if item.n else 0
+    step, parts = item.step, [launches_of(part, weigh) for part in item.parts]
     if isinstance(step, UnlessSameStep):
         return max(sum(parts), 1)
     if not isinstance(step, LoopStep) or step.length is None or step.predicate is not None or step.stacks:

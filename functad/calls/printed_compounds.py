@@ -1,0 +1,138 @@
+"""A function of several operations, on arguments of known types, as the text of one that calls NumPy for each.
+
+For gradients, the forward pass gives also what the backward pass needs, and that is printed, too: both are recorded as
+they would run un-jitted. Knows no particular function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functad.array import ArrayImpl, wrap
+from functad.calls.closed_call import closed_call_p
+from functad.dtypes import kind_of
+from functad.evaluation import aval_of
+from functad.ir import Aval, Program
+from functad.system.quiet import quiet_copy
+from functad.tracing import Tracer, current_trace, eval_program
+from functad.transforms import backward
+from functad.transforms.at_once import CompoundOp, TraceAtOnce
+from functad.transforms.forward import jvp_flat
+from functad.transforms.printed import printed, recorded
+from functad.user_source import user_source
+
+
+class PrintedCompound:
+    """The function for arguments of certain types, as NumPy's calls."""
+
+    def __init__(
+        self,
+        flat: Callable[..., list[Any]],
+        out: Aval,
+        forward: Callable[..., Any],
+        pullback: Callable[..., Any] | None = None,
+    ) -> None:
+        self._flat = flat
+        self._out = out
+        self._forward = forward
+        self._pullback = pullback
+
+    def __call__(self, trace: TraceAtOnce | None, operands: Sequence[Any], values: Sequence[np.ndarray]) -> Any:
+        try:
+            result, saved = quiet_copy().run(self._forward, *values)
+        except MemoryError:
+            return None  # the function itself says what there is no memory for
+        array = wrap(np.asarray(result), self._out)
+        if self._pullback is None:
+            return array
+        assert trace is not None
+        source = user_source(4)
+        out = Tracer(trace, self._out, array, closed_call_p, source)
+        known = [x.value if type(x) is Tracer and x.owner is trace else x for x in operands]
+
+        def push(tangents: Sequence[Any]) -> Sequence[Any]:
+            return jvp_flat(self._flat, known, tangents)[1]
+
+        op = CompoundOp(closed_call_p, operands, {}, (out,), source, known, [array], push)
+        trace.ops.append(op.going_back(self._pullback, saved))
+        return out
+
+
+def printed_compound(
+    fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], own: Sequence[int]
+) -> Callable[..., Any]:
+    """The function of these arguments' types, with what goes back to its operands `own`; without results if it is not
+    made of operations with one result each, of plain numbers.
+    """
+    arguments = (*args, *kwargs.values())
+    places = [i for i, x in enumerate(arguments) if isinstance(x, (ArrayImpl, Tracer))]
+    avals = [aval_of(arguments[i]) for i in places]
+    rest = [None if i in places else x for i, x in enumerate(arguments)]
+    names, count = tuple(kwargs), len(args)
+
+    def flat(*operands: Any) -> list[Any]:
+        given = [*rest]
+        for i, x in zip(places, operands):
+            given[i] = x
+        return [fun(*given[:count], **dict(zip(names, given[count:])))]
+
+    if any(kind_of(a.dtype) not in "fiub" for a in avals):
+        return _nothing
+    try:
+        program = recorded(flat, avals)
+        if program is None or len(program.outvars) != 1:
+            return _nothing
+        out = program.outvars[0].aval
+        if not own:
+            forward = printed(program.invars, program.eqns, program.outvars, _with_saved)
+            return PrintedCompound(flat, out, forward)
+        return _differentiated(flat, avals, out, own)
+    except Exception:  # it looks at values, or these arguments are wrong: then it says so itself
+        return _nothing
+
+
+def _nothing(trace: TraceAtOnce | None, operands: Sequence[Any], values: Sequence[np.ndarray]) -> None:
+    return None
+
+
+def _with_saved(texts: Sequence[str]) -> str:
+    result, *saved = texts
+    return f"{result}, [{', '.join(saved)}]"
+
+
+def _differentiated(
+    flat: Callable[..., list[Any]], avals: Sequence[Aval], out: Aval, own: Sequence[int]
+) -> Callable[..., Any]:
+    active = [i in own for i in range(len(avals))]
+    lengths: list[int] = []
+
+    def there_and_back(arriving: Any, *operands: Any) -> list[Any]:
+        outs, back = backward.linearize_once(flat, operands, active, [""] * len(avals), lambda: 1)
+        recording = current_trace()
+        assert recording is not None
+        lengths.append(len(recording.ops))
+        return [*outs, *back.transpose([arriving])]
+
+    program = recorded(there_and_back, [out, *avals])
+    if program is None or kind_of(out.dtype) != "f":
+        return _nothing
+    there, back = program.eqns[: lengths[0]], program.eqns[lengths[0] :]
+    arriving, *operands = program.invars
+    result, *cotangents = program.outvars
+    known = {*operands, *[v for e in there for v in e.outvars]}
+    saved = [v for v in dict.fromkeys([*[a for e in back for a in e.invars], *cotangents]) if v in known]
+    forward = printed(operands, there, [result, *saved], _with_saved)
+    going_back = Program([arriving, *saved], [], [], back, cotangents, "pullback")
+
+    def step_by_step(*given: Any) -> list[Any]:
+        return eval_program(going_back, given)
+
+    pullback = printed(going_back.invars, back, cotangents, _with_brackets, value="._value", otherwise=step_by_step)
+    return PrintedCompound(flat, out, forward, pullback)
+
+
+def _with_brackets(texts: Sequence[str]) -> str:
+    return f"[{', '.join(texts)}]"
