@@ -16,7 +16,6 @@ from functad.primitives.loops.convolution_direct import divisor, out_index, writ
 from functad.primitives.loops.convolution_geometry import Convolution
 from functad.primitives.loops.convolution_packing import (
     CopyLoop,
-    padded,
     row_major,
     write_copy,
 )
@@ -34,10 +33,7 @@ def suits_few_weights(conv: Convolution, itemsize: int) -> bool:
     if math.prod(_copies(conv)) * itemsize > machine_model.MOST_EXTRA_BYTES:
         return False
     follow = row_major([axis.window for axis in conv.axes])
-    return all(
-        axis.rhs_step == step and (axis.dilation == 1 or axis is conv.axes[-1])
-        for axis, step in zip(conv.axes, follow, strict=True)
-    )
+    return all(axis.rhs_step == step for axis, step in zip(conv.axes, follow, strict=True))
 
 
 def time_of_few_weights(conv: Convolution) -> float:
@@ -45,7 +41,12 @@ def time_of_few_weights(conv: Convolution) -> float:
     row, block = _accumulators(conv)
     spills = row * block > 2 * machine_model.WINDOW_TILE_ROWS
     least = machine_model.FEW_WEIGHTS_SPILLED if spills else machine_model.FEW_WEIGHTS_TIME
-    return max(least, machine_model.FEW_WEIGHTS_READ * (row + block) / (row * block))
+    time = max(least, machine_model.FEW_WEIGHTS_READ * (row + block) / (row * block))
+    if conv.axes[-1].dilation == 1:  # whole rows are copied in next to no time
+        return time
+    return time + machine_model.WINDOW_COPY_TERMS * math.prod(_copies(conv)) / (
+        conv.taps * conv.positions * conv.outputs
+    )
 
 
 def _accumulators(conv: Convolution) -> tuple[int, int]:
@@ -56,9 +57,10 @@ def _accumulators(conv: Convolution) -> tuple[int, int]:
 
 
 def _copies(conv: Convolution) -> list[int]:
-    """The sizes of an image's copies, one for each tap of a row."""
+    """The sizes of an image's copies: one for each tap of a row, of which one for each remainder of strides of rows."""
     *outer, last = conv.axes
-    return [last.count, *(axis.reach for axis in outer), last.window]
+    rows = [size for axis in outer for size in (axis.dilation, -(-axis.reach // axis.dilation))]
+    return [last.count, *rows, last.window]
 
 
 def few_weights(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) -> None:
@@ -70,7 +72,7 @@ def few_weights(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) ->
     *outer, last = conv.axes
     pixels = conv.taps
     _, *sizes = _copies(conv)
-    steps, plane = row_major(sizes), math.prod(sizes)
+    (phase, step), plane = (row_major(sizes)[:2] if outer else (0, 0)), math.prod(sizes)
     row, block = _accumulators(conv)
     parts = min(conv.features, machine_model.MOST_PARTS)
     size = conv.batch * conv.groups * conv.outputs * conv.positions
@@ -81,25 +83,37 @@ def few_weights(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) ->
     text.open("for part in range(start, stop):")
     text.line(f"x0 = part * {last.count * plane}", f"z0 = part * {size}")
     text.line(f"clear(sums, z0, {size})")
-    if not all(axis.inside for axis in conv.axes):
+    if not all(axis.inside for axis in conv.axes) or any(axis.dilation > 1 for axis in outer):
         text.line(f"clear(copies, x0, {last.count * plane})")
     text.open(f"for c in range(part * {conv.features} // {parts}, (part + 1) * {conv.features} // {parts}):")
     write_loops(text, [("g", conv.groups), ("n", conv.batch)])
-    runs = [padded(axis, step) for axis, step in zip(outer, steps, strict=False)]
     run = CopyLoop(last.window, 1, last.lhs_step, last.dilation, "origin", last.base, last.size, not last.inside)
-    with text.loop("k", last.count):
+    runs = [
+        CopyLoop(
+            sizes[1], step, axis.lhs_step, axis.dilation, "above", axis.base, axis.size,
+            axis.dilation > 1 or not axis.inside,
+        )
+        for axis in outer
+    ]  # fmt: skip
+    with text.block(f"for k in range({last.count}):", *(f"for p in range({axis.dilation}):" for axis in outer)):
         text.line(f"origin = {total(('k', last.stride), -last.low)}")
+        text.line(*(f"above = {total('p', -axis.low)}" for axis in outer))
         image = total(("c", conv.lhs_steps[2]), ("g", conv.lhs_steps[1]), ("n", conv.lhs_steps[0]))
-        write_copy(text, ("copies", f"x0 + k * {plane}"), ("lhs", image), [*runs, run])
+        copy = total("x0", ("k", plane), *(("p", phase) for _ in outer))
+        write_copy(text, ("copies", copy), ("lhs", image), [*runs, run])
     text.open(f"for b in range({conv.outputs // block}):")
     place = ("c", conv.rhs_steps[2]), ("g", conv.rhs_steps[0]), ("b", block * conv.rhs_steps[1])
     text.line(f"y0 = {total(*place)}")
     taps = [(f"i{a}", axis.count) for a, axis in enumerate(conv.axes)]
-    shifts = [*((axis.stride * step) for axis, step in zip(outer, steps, strict=False)), plane]
     if row > 1:
         taps.pop()
     write_loops(text, taps)
-    text.line(f"x1 = {total('x0', *((name, shift) for (name, _), shift in zip(taps, shifts, strict=False)))}")
+    x1: list[Any] = ["x0"]
+    for axis in outer:
+        text.line(f"at = {total(('i0', axis.stride))}")
+        x1 += [(f"(at // {axis.dilation})", step), (f"(at % {axis.dilation})", phase)]
+    x1 += [(name, plane) for name, _ in taps[len(outer) :]]
+    text.line(f"x1 = {total(*x1)}")
     accumulators = [(o, i) for o in range(block) for i in range(row)]
     text.line(*(f"a{o}_{i} = {t}(0)" for o, i in accumulators))
     with text.loop("e", pixels):

@@ -131,7 +131,7 @@ def plain_cotangent(conv):
     """Rows of the window follow each other in memory."""
     if len(conv.axes) not in (1, 2) or conv.axes[-1].rhs_step != 1:
         return False
-    return all(axis.dilation == 1 and axis.rhs_step == conv.axes[1].window for axis in conv.axes[:-1])
+    return all(axis.rhs_step == conv.axes[1].window for axis in conv.axes[:-1])
 
 
 def always(conv):
@@ -433,6 +433,8 @@ HALVED = {"padding": ((2, 1), (2, 1)), "rhs_dilation": (2, 2)}
         ([(16, 3, 64, 64), (16, 32, 64, 64)], {"padding": ((1, 1), (1, 1))}, "of_rows"),  # 3 of 8 lanes
         ([(16, 3, 28, 28), (16, 256, 28, 28)], {"padding": ((1, 1), (1, 1))}, "unrolled"),
         ([(16, 16, 28, 28), (16, 32, 28, 28)], {"padding": ((1, 1), (1, 1))}, "of_rows"),
+        ([(16, 8, 28, 28), (16, 16, 14, 14)], HALVED, "windows"),  # less is copied, element by element
+        ([(16, 3, 64, 64), (16, 16, 32, 32)], {"padding": ((1, 0), (1, 0)), "rhs_dilation": (2, 2)}, "of_rows"),
         ([(16, 16, 28, 28), (16, 24, 28, 28)], {"padding": ((1, 1), (1, 1))}, "windows"),  # too many sums at a time
         ([(8, 8, 56, 56), (8, 8, 56, 56)], {"padding": ((3, 3), (3, 3))}, "windows"),  # 7 taps are read one by one
     ],
