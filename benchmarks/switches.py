@@ -84,5 +84,6 @@ SWITCHES = [
     Switch("products: operands packed once", matrices, "_packed_before", lambda *_: None),
     Switch("products: order of summed axes", matrices, "_contract_order", lambda values, contract, *_: contract),
     Switch("products: plain weights", lowering, "with_plain_weights", list),
+    Switch("products: weights of loops", lowering, "with_weights_of_loops", list),
 ]
 BY_NAME = {switch.name: switch for switch in SWITCHES}

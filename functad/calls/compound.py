@@ -1,8 +1,8 @@
 """Functions of the library that are made of several operations, and run as one where operations run at once.
 
 Such a function is traced when it is called with arguments of the same types for the second time, and printed:
-`printed_compounds.py`. Results are the same, to the bit; a cotangent that arrives in several ways may be summed in
-another order. Under other traces than that of a gradient it runs as it is written. Knows no particular function.
+`printed_compounds.py`. Results and gradients are the same, to the bit. Under other traces than that of a gradient it
+runs as it is written. Knows no particular function.
 """
 
 from __future__ import annotations
@@ -48,10 +48,14 @@ def _run(fun: Callable[..., Any], trace: TraceAtOnce | None, args: Sequence[Any]
     arguments = (*args, *kwargs.values())
     signature: list[Any] = []
     values: list[np.ndarray] = []
-    own = []
+    own: list[int] = []  # the places of the trace's tracers
+    met: list[Tracer] = []
     for x in arguments:
         kind = type(x)
         if kind is Tracer and x.owner is trace:
+            if any([x is other for other in met]):
+                return None  # what goes back to one operand would be added up in another order
+            met.append(x)
             own.append(len(values))
             x = x.value
             kind = type(x)

@@ -14,8 +14,9 @@ import numpy as np
 from functad.array import ArrayImpl, wrap
 from functad.calls.closed_call import closed_call_p
 from functad.dtypes import kind_of
+from functad.editing.substitution import Substitution
 from functad.evaluation import aval_of
-from functad.ir import Aval, Program
+from functad.ir import Atom, Aval, Eqn, Program, Var
 from functad.system.quiet import quiet_copy
 from functad.tracing import Tracer, current_trace, eval_program
 from functad.transforms import backward
@@ -109,29 +110,66 @@ def _differentiated(
     active = [i in own for i in range(len(avals))]
     lengths: list[int] = []
 
-    def there_and_back(arriving: Any, *operands: Any) -> list[Any]:
+    def there_and_back(arriving: Any, *given: Any) -> list[Any]:
+        operands, present = given[: len(avals)], given[len(avals) :]
         outs, back = backward.linearize_once(flat, operands, active, [""] * len(avals), lambda: 1)
         recording = current_trace()
         assert recording is not None
         lengths.append(len(recording.ops))
-        return [*outs, *back.transpose([arriving])]
+        return [*outs, *back.transpose([arriving], present)]
 
-    program = recorded(there_and_back, [out, *avals])
+    program = recorded(there_and_back, [out, *avals, *[avals[i] for i in own]])
     if program is None or kind_of(out.dtype) != "f":
         return _nothing
     there, back = program.eqns[: lengths[0]], program.eqns[lengths[0] :]
-    arriving, *operands = program.invars
+    arriving, *given = program.invars
+    operands, present = given[: len(avals)], given[len(avals) :]
     result, *cotangents = program.outvars
+    if not {a for e in back for a in e.invars}.issuperset(present):
+        return _nothing  # no cotangent arrives at one of the operands
     known = {*operands, *[v for e in there for v in e.outvars]}
     saved = [v for v in dict.fromkeys([*[a for e in back for a in e.invars], *cotangents]) if v in known]
     forward = printed(operands, there, [result, *saved], _with_saved)
-    going_back = Program([arriving, *saved], [], [], back, cotangents, "pullback")
+    return PrintedCompound(flat, out, forward, PrintedPullback(arriving, saved, present, back, cotangents))
 
-    def step_by_step(*given: Any) -> list[Any]:
-        return eval_program(going_back, given)
 
-    pullback = printed(going_back.invars, back, cotangents, _with_brackets, value="._value", otherwise=step_by_step)
-    return PrintedCompound(flat, out, forward, pullback)
+class PrintedPullback:
+    """What goes back from the result to the operands, and adds up in the order of the operations, one after another.
+
+    Args:
+        arriving, saved, present: variables of the result's cotangent, of what the forward pass gives, and of what has
+            arrived at the operands before.
+    """
+
+    def __init__(
+        self, arriving: Var, saved: Sequence[Var], present: Sequence[Var], eqns: Sequence[Eqn], results: Sequence[Atom]
+    ) -> None:
+        self._given = [arriving, *saved]
+        self._present = present
+        self._eqns = eqns
+        self._results = results
+        self._printed: dict[tuple[bool, ...], Callable[..., list[Any]]] = {}
+
+    def __call__(self, arriving: Any, saved: Sequence[Any], present: Sequence[Any]) -> list[Any]:
+        """The cotangents of the operands; present: of each what has arrived before, None where nothing has."""
+        some = tuple([c is not None for c in present])
+        if some not in self._printed:
+            self._printed[some] = self._print(some)
+        return self._printed[some](arriving, *saved, *[c for c in present if c is not None])
+
+    def _print(self, some: Sequence[bool]) -> Callable[..., list[Any]]:
+        missing = {v for v, is_there in zip(self._present, some) if not is_there}
+        firsts = [e for e in self._eqns if not missing.isdisjoint(e.invars)]  # sums of nothing and what arrives first
+        instead = Substitution((e.outvars[0], e.invars[1]) for e in firsts)
+        eqns = instead.within([e for e in self._eqns if e not in firsts])
+        results = instead.read_all(self._results)
+        given = [*self._given, *[v for v in self._present if v not in missing]]
+        going_back = Program(given, [], [], eqns, results, "pullback")
+
+        def step_by_step(*values: Any) -> list[Any]:
+            return eval_program(going_back, values)
+
+        return printed(given, eqns, results, _with_brackets, value="._value", otherwise=step_by_step)
 
 
 def _with_brackets(texts: Sequence[str]) -> str:

@@ -317,7 +317,11 @@ def with_changed(step: ControlStep, change: Callable[[PlainStep], Step]) -> Cont
     def changed(one: Step) -> Step:
         return with_changed(one, change) if isinstance(one, ControlStep) else change(one)
 
-    parts = [[changed(one) for one in part] for part in step.parts]
+    return with_parts(step, [[changed(one) for one in part] for part in step.parts])
+
+
+def with_parts(step: ControlStep, parts: list[list[Step]]) -> ControlStep:
+    """A loop or branch with other steps in the place of its own."""
     if isinstance(step, LoopStep):
         condition, body, after = parts
         return replace(step, condition=condition, body=body, after=after)

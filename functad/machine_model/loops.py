@@ -24,7 +24,7 @@ MOST_EXTRA_BYTES = 1 << 26
 """bytes that a faster way may take more: what a loop stacks, where tasks of a convolution copy to. Compared."""
 
 FEWEST_STEPS = 4
-"""steps of a loop from which its weights are laid out once before it. Compared."""
+"""steps of a loop from which a weight that it reads transposed, and not in panels, is copied before. Compared."""
 
 SMALLEST_WEIGHT = 1 << 10
 """elements of such a weight, at least; a smaller one is in the first cache anyway. Compared."""

@@ -76,6 +76,11 @@ def softmax_cross_entropy_with_integer_labels(logits: Any, labels: Any, axis: in
     logits, labels = logits_and_labels(logits, labels, axis, name)
     _check_where(where, logits.shape, name)
     _check_classes(labels, logits.shape[axis], name)
+    return _of_labels(logits, labels, axis, where)
+
+
+@compound
+def _of_labels(logits: Any, labels: Any, axis: int, where: Any) -> Any:
     chosen = jnp.take_along_axis(logits, jnp.expand_dims(labels, axis), axis)
     return logsumexp(logits, axis, where=where) - jnp.squeeze(chosen, axis)
 

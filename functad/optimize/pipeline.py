@@ -61,7 +61,7 @@ def simplify_for(program: Program, on_device: bool, cost: CostOnDevice | None = 
 
     cost: tells what a GPU takes for a Program.
     """
-    with optimizing_for(in_map=False if on_device else None, cost=cost):
+    with optimizing_for(runs="as launches" if on_device else "on a CPU", cost=cost):
         return simplify(program)
 
 

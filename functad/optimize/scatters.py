@@ -37,21 +37,19 @@ def one_of_each_row(eqn: Eqn, view: View) -> list[Eqn] | None:
     operand, indices, updates = eqn.invars
     numbers = eqn.params["dimension_numbers"]
     shape, rows_at = operand.aval.shape, numbers.operand_batching_dims
-    most = machine_model.LARGEST_ONE_HOT
+    rows = tuple(shape[d] for d in rows_at)
+    axes = tuple(d for d in range(len(shape)) if d not in rows_at)
     if not (
         is_zeros(operand, view)
-        and len(numbers.inserted_window_dims) == 1
-        and numbers.scatter_dims_to_operand_dims == numbers.inserted_window_dims
-        and not numbers.update_window_dims
-        and len(rows_at) == len(shape) - 1
-        and updates.aval.size == indices.aval.size == math.prod(shape[d] for d in rows_at)  # one for each row
+        and len(axes) == 1
+        and numbers[:3] == ((), axes, axes)
+        and updates.aval.size == indices.aval.size == math.prod(rows)  # one for each row
         and list(numbers.scatter_indices_batching_dims) == sorted(numbers.scatter_indices_batching_dims)
-        and shape[numbers.inserted_window_dims[0]] <= min(most, np.iinfo(indices.aval.dtype).max)
+        and shape[axes[0]] <= min(machine_model.LARGEST_ONE_HOT, np.iinfo(indices.aval.dtype).max)
         and eqn.params["mode"] is not CLIP
     ):
         return None
-    axis = numbers.inserted_window_dims[0]
-    rows = tuple(shape[d] for d in rows_at)
+    (axis,) = axes
 
     def choose(indices: Any, updates: Any) -> list[Any]:
         indices = wide_indices(indices, shape[axis])

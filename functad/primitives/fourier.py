@@ -19,7 +19,7 @@ from functad.errors import DTypeError, ShapeError
 from functad.ir import Aval, Example, OwnDerivative, Primitive
 from functad.lowering_rules import Loops
 from functad.primitives.arithmetic import complex as complex_of
-from functad.primitives.arithmetic import conj, div, mul, real, rem
+from functad.primitives.arithmetic import conj, div, floor, mul, real, sub
 from functad.primitives.common import broadcast_in_dim, convert_element_type, full, move_axis, normal, scalar_like
 from functad.primitives.joining import concatenate
 from functad.primitives.loops import fourier as loops
@@ -157,8 +157,9 @@ def _chirped(x: Aval, *, fft_type: FftType, fft_lengths: tuple[int, ...]) -> Cal
         wave = _wave(n, whole)
         mirrored = rev(slice_along(wave, 0, 1, n), (0,))
         nothing = full((longer - 2 * n + 1,), whole.type(0))
-        filtered = fft(concatenate([wave, nothing, mirrored], 0), FftType.FFT, (longer,))
-        against = repeated(conj(wave), shape)
+        response = concatenate([wave, nothing, mirrored], 0)
+        filtered = fft(response, FftType.FFT, (longer,))
+        against = repeated(conj(slice_along(response, 0, 0, n)), shape)  # so that no wave is computed again
         room = [(0, 0, 0)] * last + [(0, longer - n, 0)]
         moved = fft(pad(mul(x, against), whole.type(0), room), FftType.FFT, (longer,))
         found = fft(mul(moved, repeated(filtered, moved.shape)), FftType.IFFT, (longer,))
@@ -183,9 +184,9 @@ def _chirped(x: Aval, *, fft_type: FftType, fft_lengths: tuple[int, ...]) -> Cal
 
 def _wave(n: int, whole: np.dtype) -> Any:
     """e^(πi k²/n) for k = 0 … n − 1, by angles below one turn."""
-    steps = iota(np.int64, (n,), 0)
-    turns = rem(mul(steps, steps), np.int64(2 * n))
-    angle = mul(convert_element_type(turns, np.float64), np.float64(math.pi / n))
+    steps = iota(np.float64, (n,), 0)
+    squares, turn = mul(steps, steps), np.float64(2 * n)  # whole numbers that float64 has
+    angle = mul(sub(squares, mul(floor(div(squares, turn)), turn)), np.float64(math.pi / n))
     part = _PARTS[whole.name]
     return complex_of(convert_element_type(cos(angle), part), convert_element_type(sin(angle), part))
 

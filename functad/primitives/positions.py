@@ -67,10 +67,8 @@ def _as_reductions(kind: str, x: Aval, *, axes: tuple[int, ...], index_dtype: np
         x = _comparable(x, inner)
         if inner == 1 and length == 2:
             found = _place_of_two(kind, x, axis)
-        elif inner == 1 and length >= machine_model.LONG_EXTREMUM_ROW:
-            found = reshape(
-                _place_in_long_rows(reduce, reshape(x, (outer, length))), (*shape[:axis], *shape[axis + 1 :])
-            )
+        elif inner == 1 and length > machine_model.EXTREMUM_BLOCK:
+            found = reshape(_place_by_blocks(reduce, reshape(x, (outer, length))), (*shape[:axis], *shape[axis + 1 :]))
         else:
             found = _first_place(x, reduce(x, axes=axes), axis)
         return convert_element_type(found, index_dtype)
@@ -107,9 +105,11 @@ def _place_of_two(kind: str, x: Any, axis: int) -> Any:
     return convert_element_type(is_second, np.int32)
 
 
-def _place_in_long_rows(reduce: Callable[..., Any], x: Any) -> Any:
-    """For rows that no cache holds from one reading to the next: the extrema of blocks, then the block that has it."""
-    (rows, length), size = aval_of(x).shape, machine_model.EXTREMUM_BLOCK
+def _place_by_blocks(reduce: Callable[..., Any], x: Any) -> Any:
+    """Of each row the extrema of blocks, then the first block that has it, which alone is searched."""
+    rows, length = aval_of(x).shape
+    is_long = length >= machine_model.LONG_EXTREMUM_ROW
+    size = machine_model.LONG_EXTREMUM_BLOCK if is_long else machine_model.EXTREMUM_BLOCK
     blocks, rest = divmod(length, size)
     whole = reshape(slice_along(x, 1, 0, blocks * size), (rows, blocks, size))
     extrema = [reduce(whole, axes=(2,))]

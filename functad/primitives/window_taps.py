@@ -53,7 +53,9 @@ def as_taps(
         taps = _slices(padded, window_dimensions, counts, window_strides, window_dilation)
         if op != "sum" and kind_of(x.dtype) == "f":
             return _extremum(op, taps)
-        return reduce({"sum": add, "max": max, "min": min}[op], taps)
+        if op == "sum":  # 0 + −0 is 0
+            return reduce(add, taps, full(counts, value))
+        return reduce({"max": max, "min": min}[op], taps)
 
     return fun
 

@@ -32,7 +32,10 @@ class RealOp(Op):
 
 
 class CompoundOp(Op):
-    """A function of several operations, run as one, whose operands' cotangents `pullback(arriving, *saved)` gives."""
+    """A function of several operations, run as one.
+
+    `pullback(arriving, saved, present)` gives the cotangents of its operands, with what has arrived there before.
+    """
 
     __slots__ = ("pullback", "saved")
 

@@ -39,14 +39,19 @@ class BackwardPass:
         self.outs = outs
         self.cotangents: dict[int, Any] = {}  # that have arrived so far, by tracer id; ndarrays where rules ran bare
 
-    def transpose(self, cotangents: Sequence[Any]) -> list[Any]:
-        """Cotangents of the inputs (`Zero` where none arrives) for one cotangent an output."""
+    def transpose(self, cotangents: Sequence[Any], present: Sequence[Any] = ()) -> list[Any]:
+        """Cotangents of the inputs (`Zero` where none arrives) for one cotangent an output.
+
+        present: what has arrived at the inputs before; nothing, if not given.
+        """
         ops = self.ops
         for op in ops:
             rule = op.primitive.jvp
             partly = type(rule) is Diagonal and rule.is_partial
             if partly or type(rule) is Absent:  # an error, if a tangent gets there
                 return linear_map_of(ops, self.inputs, self.outs).transpose(cotangents)
+        for x, cotangent in zip(self.inputs, present):
+            self._accumulate(x, cotangent)
         for out, cotangent in zip(self.outs, cotangents):
             if type(out) is Tracer and out.owner is self.trace:
                 self._accumulate(out, cotangent)
@@ -81,10 +86,10 @@ class BackwardPass:
             if not diagonal:
                 places = tuple([i for i, x in enumerate(op.args) if type(x) is Tracer and x.owner is trace])
                 if type(op) is CompoundOp:
-                    go_back, known = op.pullback, op.saved
-                else:
-                    go_back, known = transpose_of(op, places, bare), op.values
-                for i, found in zip(places, go_back(arriving, *known)):
+                    keys = [id(op.args[i]) for i in places]
+                    cotangents.update(zip(keys, op.pullback(arriving, op.saved, [*map(cotangents.get, keys)])))
+                    continue
+                for i, found in zip(places, transpose_of(op, places, bare)(arriving, *op.values)):
                     self._accumulate(op.args[i], unbroadcast(found, op.args[i]))
                 continue
             for i, share in rule.pullbacks:  # type: ignore[union-attr]

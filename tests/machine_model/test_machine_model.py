@@ -61,7 +61,6 @@ NOT_TUNED = {
     "AXES_OF_A_COPY": "parameters of a function",
     "_STIRLING_RESTS": "coefficients",
     "_STEPS_WALKED": "a multiple of the lengths of cycles",
-    "_ROWS_TIMES_MATRIX": "axes of a product",
     "PRE": "an enumeration",
     "POST": "an enumeration",
     "ACROSS": "an enumeration",

@@ -137,7 +137,6 @@ EXAMPLES: dict[str, Example] = {
     "loop: small products": Example(_recurrent, ((WEIGHTS, WEIGHTS * 0.5, ROWS[0]), PARTS)),
     "loop: sums over steps": Example(functad.grad(_recurrent), ((WEIGHTS, WEIGHTS * 0.5, ROWS[0]), PARTS)),
     "loop: stacks given on": Example(lambda w, xs: lax.map(lambda x: x @ w, xs), (WEIGHTS, PARTS)),
-    "loop: transposed weights": Example(functad.grad(_recurrent), ((WEIGHTS, WEIGHTS * 0.5, ROWS[0]), PARTS)),
     "loop: linear recurrences": Example(functad.grad(_simulated), (np.float32(0.3),)),
     "loop: scan fusion": Example(lambda x: functad.jvp(lambda x: lax.scan(
         lambda c, x: (jnp.tanh(c + x),) * 2, x[0], x)[1], (x,), (x,))[1], (ROWS,)),
@@ -220,6 +219,9 @@ EXAMPLES: dict[str, Example] = {
     ),
     "products: plain weights": Example(
         lambda w, x, y: (x @ w.T, y @ w.T), (WEIGHTS, np.tile(ROWS, (10, 1)), np.tile(ROWS, (10, 1)) + 1)
+    ),
+    "products: weights of loops": Example(
+        lambda w, xs: lax.scan(lambda c, x: (jnp.tanh(c @ w.T * 0.01 + x), None), xs[0], xs)[0], (WEIGHTS, PARTS)
     ),
 }  # fmt: skip
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import numpy as np
 import pytest
 
+import functad
 from functad.array import ArrayImpl
 from functad.errors import ArgumentError, DTypeError, NoRuleError, ShapeError
 from functad.ir import UndefinedPrimal
@@ -137,3 +141,11 @@ def test_errors_of_selections(fun, shapes, params, error, text):
     avals = [array(np.zeros(s)).aval for s in shapes]
     with pytest.raises(error, match=text):
         trace_to_program(lambda a, b: [fun(a, b, **{"select_prim": "ge", **params})], avals)
+
+
+@pytest.mark.parametrize("padding", [((0, 0), (0, 0)), ((1, 0), (0, 1))])
+def test_sums_of_negative_zeros_are_zero(padding: Any) -> None:
+    x = functad.numpy.full((4, 2), -0.0)
+    sums = partial(reduce_window_sum, window_dimensions=(2, 2), padding=padding)
+    for found in (sums(x), functad.jit(sums)(x)):
+        np.testing.assert_array_equal(np.signbit(found), False)

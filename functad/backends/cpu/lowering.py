@@ -14,7 +14,7 @@ import numpy as np
 from functad import machine_model
 from functad.backends.cpu.compile import shared_kernels as kernels
 from functad.backends.cpu.kernels.generate import CpuKernels, generate
-from functad.backends.cpu.kernels.weights import with_packed_weights, with_plain_weights
+from functad.backends.cpu.kernels.weights import with_plain_weights, with_weights_of_loops
 from functad.backends.cpu.products.blas import columns_of_places, has_routine, lanes_of_windows
 from functad.backends.cpu.report import ShownKernels
 from functad.backends.cpu.runtime.assemble import Assembler, Slots
@@ -53,7 +53,7 @@ class CpuLowering(ShownKernels):
             place_columns=columns_of_places, window_lanes=lanes_of_windows, has_routine=has_routine, has_sort=is_fast
         )
         self.schedule: Schedule = make_schedule(self.program, donated, machine, names)
-        self.schedule.steps = with_packed_weights(with_plain_weights(self.schedule.steps))
+        self.schedule.steps = with_weights_of_loops(with_plain_weights(self.schedule.steps))
         if config.check_programs:
             check_schedule(self.schedule)
         self.generated: CpuKernels = generate(self.schedule)

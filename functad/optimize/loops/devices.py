@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Literal
 
 from functad import machine_model
 from functad.ir import Eqn, Program
@@ -31,11 +31,11 @@ CostOnDevice = Callable[[Program], DeviceCost]
 class OptimizedFor(NamedTuple):
     """What passes optimise for, on which depends what they choose.
 
-    in_map: for a GPU, which may run a step of a loop without carries as one kernel, whether it is the body of such a
-    loop; None for a CPU. cost: tells what a GPU takes for a Program.
+    runs: on a CPU; as launches of a GPU; or, as the body of a loop without carries, perhaps as one kernel of it.
+    cost: tells what a GPU takes for a Program.
     """
 
-    in_map: bool | None = None
+    runs: Literal["on a CPU", "as launches", "as a kernel"] = "on a CPU"
     cost: CostOnDevice | None = None
 
 
@@ -46,7 +46,7 @@ optimized_for = _optimized_for.get
 
 def is_for_gpu() -> bool:
     """Whether a Program is for a GPU."""
-    return optimized_for().in_map is not None
+    return optimized_for().runs != "on a CPU"
 
 
 @contextmanager
@@ -79,12 +79,13 @@ def within(eqn: Eqn) -> AbstractContextManager[None]:
     """Optimise what runs in a loop or branch."""
     if "num_carry" not in eqn.params or not is_for_gpu():
         return nullcontext()
-    return optimizing_for(in_map=eqn.params["num_carry"] == 0)
+    return optimizing_for(runs="as launches" if eqn.params["num_carry"] else "as a kernel")
 
 
 def is_map_of_device(eqn: Eqn) -> bool:
     """Whether a scan may be one kernel, or a part of one: it, or what it is in, has no carries."""
-    return bool(optimized_for().in_map) or optimized_for().in_map is False and eqn.params["num_carry"] == 0
+    runs = optimized_for().runs
+    return runs == "as a kernel" or runs == "as launches" and eqn.params["num_carry"] == 0
 
 
 def is_large(product: Eqn) -> bool:
@@ -94,4 +95,4 @@ def is_large(product: Eqn) -> bool:
 
 def stays_in_loop(eqn: Eqn) -> bool:
     """Whether an equation is a product that is computed step by step, as it is a part of such a kernel."""
-    return bool(optimized_for().in_map) and eqn.primitive is dot_general_p and is_large(eqn)
+    return optimized_for().runs == "as a kernel" and eqn.primitive is dot_general_p and is_large(eqn)

@@ -1,4 +1,4 @@
-"""What a loop reads, computed or laid out once before it: invariants, weights, starts of carries, stacks given on.
+"""What a loop reads, computed or laid out once before it: invariants, starts of carries, stacks given on.
 
 Knows loops by their parts.
 """
@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from functad import machine_model
 from functad.editing.partial_evaluation import split_invariant
 from functad.editing.substitution import Substitution
-from functad.ir import Atom, Literal, Var
+from functad.ir import Atom, Literal
 from functad.optimize.loops.parts import LoopBody, Scan
-from functad.primitives.common import add_any_p, add_cotangents, broadcast_in_dim, reshape, transpose
-from functad.primitives.contraction import dot_general_p
+from functad.primitives.common import add_any_p, add_cotangents, broadcast_in_dim, reshape
 from functad.primitives.structure import pad_p
 from functad.tracing import eval_program
 
@@ -26,34 +24,6 @@ def hoist_invariants(loop: LoopBody) -> None:
         invariants = loop.before(lambda *args: eval_program(before, args), consts)
         loop.consts = [*zip(invariants, body.invars), *loop.consts]
         loop.eqns = list(body.eqns)
-
-
-def transpose_weights(scan: Scan) -> None:
-    """Let products with a transposed constant of the loop read a copy that is made before it.
-
-    A matrix product reads its right operand fastest if the summed axis comes first; a library packs one that lies
-    otherwise each time. What is the same in all steps is worth transposing once.
-    """
-    if scan.length < machine_model.FEWEST_STEPS:
-        return
-    operands = {v: a for a, v in scan.consts}
-    copies: dict[Var, Var] = {}  # constants of the body, and the copies that the body reads
-    for i, eqn in enumerate(scan.eqns):
-        if eqn.primitive is not dot_general_p:
-            continue
-        (lhs_sum, rhs_sum), batch = eqn.params["dimension_numbers"]
-        lhs, weight = eqn.invars
-        if not isinstance(weight, Var) or weight not in operands or batch != ((), ()) or tuple(rhs_sum) != (1,):
-            continue
-        if weight.aval.ndim == 2 and weight.aval.size >= machine_model.SMALLEST_WEIGHT:
-            if weight not in copies:
-                (copy,) = scan.before(lambda w: [transpose(w, (1, 0))], [operands[weight]])
-                copies[weight] = Var(copy.aval)
-                scan.consts.append((copy, copies[weight]))
-            params = {**eqn.params, "dimension_numbers": ((lhs_sum, (0,)), batch)}
-            scan.eqns[i] = eqn.replace(invars=[lhs, copies[weight]], params=params)
-    uses = scan.uses()
-    scan.consts = [(a, v) for a, v in scan.consts if v not in copies or uses[v]]
 
 
 def start_from_first_slices(scan: Scan) -> None:

@@ -32,7 +32,7 @@ def for_derivatives(scan: Eqn) -> bool:
 
 def for_device(scan: Eqn) -> bool:
     """Whether a loop is for a GPU, and not within one that may be one kernel there."""
-    return optimized_for().in_map is False
+    return optimized_for().runs == "as launches"
 
 
 def same_steps(first: Eqn, second: Eqn) -> bool:

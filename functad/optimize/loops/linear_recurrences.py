@@ -20,7 +20,7 @@ stays as it is, unless the other cases use the carry in another term of the same
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from typing import Any
 
@@ -68,15 +68,12 @@ def rewrite_linear_recurrence(scan: Scan) -> None:
     steps = scan.for_all_steps(program, [v for _, v in (*scan.consts, *scan.xs)])
     if steps is None:
         return
-    stacks = [v for v, is_stacked in zip(computed, steps.stacked) if is_stacked]
     recurrence = _Recurrence(scan, chain, forms, computed, steps)
-    paces = recurrence.paces(stacks)
-    together = min(paces, key=paces.__getitem__)
-    saved = _pace(scan.body(), len(scan.consts), count) - paces[together]
-    saved -= len(stacks) * machine_model.COEFFICIENT_OPERATIONS
+    pace, together = recurrence.fastest()
+    saved = _pace(scan.eqn()) - pace - len(recurrence.stacks) * machine_model.COEFFICIENT_OPERATIONS
     if saved * scan.length < machine_model.LEAST_SAVED:
         return
-    if scan.length * sum(v.aval.dtype.itemsize for v in stacks) <= machine_model.LARGEST_COEFFICIENT_STACKS:
+    if scan.length * sum(v.aval.dtype.itemsize for v in recurrence.stacks) <= machine_model.LARGEST_COEFFICIENT_STACKS:
         scan.is_linear = False  # it is looked at once
         scan.after.append((partial(recurrence.run, together), scan.operands, scan.results))
 
@@ -203,11 +200,9 @@ def _is_sum(number: int, forms: Sequence[Form]) -> bool:
     return is_one and not any(number in form for i, form in enumerate(forms) if i != number)
 
 
-def _pace(body: Program, first: int, count: int) -> float:
-    """How many additions, one behind another, take as long as a step: what waits from step to step, or all there is.
-
-    body: of a loop with so many carries, from input `first` on.
-    """
+def _pace(loop: Eqn) -> float:
+    """How many additions, one behind another, take as long as a step: what waits from step to step, or all there is."""
+    body, first, count = (loop.params[name] for name in ("jaxpr", "num_consts", "num_carry"))
     depths: dict[Atom, float] = dict.fromkeys(body.invars[first : first + count], 0.0)
     ends = []
     for _ in range(2 * _STEPS_WALKED):
@@ -220,7 +215,8 @@ def _pace(body: Program, first: int, count: int) -> float:
         depths = dict(zip(body.invars[first : first + count], given))
         ends.append(max(given))
     waiting = (ends[-1] - ends[_STEPS_WALKED - 1]) / _STEPS_WALKED
-    return max(waiting, sum(map(operations_of, body.eqns)) / machine_model.OPERATIONS_MEANWHILE)
+    operations = sum(operations_of(e) for e in body.eqns if isinstance(e.primitive.lower, Scalar))
+    return max(waiting, operations / machine_model.OPERATIONS_MEANWHILE)
 
 
 _STEPS_WALKED = 12  # a multiple of the lengths of all cycles through up to four carries
@@ -238,6 +234,17 @@ class _Recurrence(NamedTuple):
     computed: Sequence[Atom]
     steps: AllSteps
 
+    @property
+    def stacks(self) -> list[Atom]:
+        """The coefficients that differ from step to step."""
+        return [v for v, is_stacked in zip(self.computed, self.steps.stacked) if is_stacked]
+
+    @property
+    def places(self) -> list[int]:
+        """Which of the forms each step computes: stacked results that need no carry are coefficients themselves."""
+        count, stacks = len(self.scan.carries), self.stacks
+        return [k for k, form in enumerate(self.forms) if k < count or [*form] != [None] or form[None] not in stacks]
+
     def run(self, together: int, *args: Any) -> list[Any]:
         """The results of the loop, from its operands: in the new way, or as it was written where that is not safe.
 
@@ -246,11 +253,12 @@ class _Recurrence(NamedTuple):
         first, count, written = len(self.scan.consts), len(self.scan.carries), self.scan.eqn().params
         starts = args[first : first + count]
         found = self.steps.run(*args[:first], *args[first + count :])
-        sizes = [reduce_max(x, axes=(0,)) if x.ndim else x for x in found[len(self.computed) :]]
+        values, sizes = found[: len(self.computed)], found[len(self.computed) :]
+        sizes = [reduce_max(x, axes=(0,)) if x.ndim else x for x in sizes]
         bound = bound_of_step(self.scan, dict(zip(to_measure(self.scan), sizes)).__getitem__)
-        results, watched = self._loop(together, starts, dict(zip(self.computed, found)))
+        *results, total, least = self._loop(together, *starts, *values)
         sums = [i for i in range(count) if i not in self.chain]
-        safe = watched.safe(self.scan, bound, [starts[i] for i in sums], [results[i] for i in sums])
+        safe = Watched(total, least).safe(self.scan, bound, [starts[i] for i in sums], [results[i] for i in sums])
 
         def as_written(*inner: Any) -> Any:
             return bind(scan_p, *inner[: len(args)], **written)
@@ -260,63 +268,47 @@ class _Recurrence(NamedTuple):
 
         return either(safe, as_found, as_written, [*args, *results])
 
-    def paces(self, stacks: Collection[Atom]) -> dict[int, float]:
-        """How long a step takes if so many are taken at once. stacks: the coefficients that differ from step to step.
+    def fastest(self) -> tuple[float, int]:
+        """How long a step takes, and how many are best taken at once.
 
         Two are one if the chain has few carries, none of them stacks anything and their number is even.
         """
-        count, dtype = len(self.scan.carries), self.scan.carries[0].read.aval.dtype
-        places = self._places(stacks)
-        few = len(self.chain) <= machine_model.MOST_IN_PAIRS and len(places) == count
-        found = {}
-        for together in (1, 2) if few and self.scan.length % 2 == 0 else (1,):
+        few = len(self.chain) <= machine_model.MOST_IN_PAIRS and len(self.places) == len(self.scan.carries)
+        return min((self._pace(n), n) for n in ((1, 2) if few and self.scan.length % 2 == 0 else (1,)))
 
-            def step(*args: Any, together: int = together) -> list[Any]:
-                carries, watched = args[:count], Watched(*args[count : count + len(Watched._fields)])
-                rest = iter(args[count + len(Watched._fields) :])
-                here = [{v: next(rest) for v in self.computed} for _ in range(together)]
-                return self._step(carries, watched, here, places)
+    def _pace(self, together: int) -> float:
+        avals, stacks = [v.aval for v in self.computed], self.stacks
+        avals = [a.update(shape=(self.scan.length,)) if v in stacks else a for v, a in zip(self.computed, avals)]
+        starts = [c.read.aval for c in self.scan.carries]
+        program = trace_to_program(partial(self._loop, together), [*starts, *avals])
+        return next(_pace(e) for e in program.eqns if e.primitive is scan_p) / together
 
-            carried = count + len(Watched._fields)
-            body = trace_to_program(step, [Aval((), dtype)] * (carried + together * len(self.computed)))
-            found[together] = _pace(body, 0, carried) / together
-        return found
-
-    def _places(self, stacks: Collection[Atom]) -> list[int]:
-        """Which of the forms each step computes: stacked results that need no carry are coefficients themselves."""
-        count = len(self.scan.carries)
-        return [k for k, form in enumerate(self.forms) if k < count or [*form] != [None] or form[None] not in stacks]
-
-    def _loop(self, together: int, starts: Sequence[Any], values: dict[Atom, Any]) -> tuple[list[Any], Watched]:
-        """The last carries and what is stacked, and what is watched."""
-        count, length, reverse = len(starts), self.scan.length, self.scan.origin.params["reverse"]
-        stacks = {v: x for v, x in values.items() if x.ndim}
-        places = self._places(stacks)
-        ready = {k: stacks[form[None]] for k, form in enumerate(self.forms) if k not in places}
+    def _loop(self, together: int, *args: Any) -> list[Any]:
+        """The last carries, what is stacked, and what is watched, from the first carries and the coefficients."""
+        count, length, reverse = len(self.scan.carries), self.scan.length, self.scan.origin.params["reverse"]
+        values, places = dict(zip(self.computed, args[count:])), self.places
+        ready = {k: values[form[None]] for k, form in enumerate(self.forms) if k not in places}
         order: Sequence[int | None] = (None,)
         if together == 2:
             length, order = length // 2, (1, 0) if reverse else (0, 1)
-            stacks = {v: reshape(x, (length, 2)) for v, x in stacks.items()}
-        used = dict.fromkeys(a for k in places for a in self.forms[k].values() if a in stacks)
-        xs = [stacks[v] for v in used]
+        used = dict.fromkeys(a for k in places for a in self.forms[k].values() if a in self.stacks)
+        xs = [reshape(values[v], (length, 2)) if together == 2 else values[v] for v in used]
+        carry = [*args[:count], *Watched.start(args[0].dtype)]
 
-        def step(*args: Any) -> list[Any]:
-            slices = dict(zip(used, args[count + len(Watched._fields) :]))
+        def step(*inner: Any) -> list[Any]:
+            slices = dict(zip(used, inner[len(carry) :]))
             here = [{**values, **{v: _element(x, k) for v, x in slices.items()}} for k in order]
-            return self._step(args[:count], Watched(*args[count:][: len(Watched._fields)]), here, places)
+            return self._step(inner[:count], Watched(*inner[count : len(carry)]), here)
 
-        carry = [*starts, *Watched.start(starts[0].dtype)]
         avals = [*(Aval(x.shape, x.dtype) for x in carry), *(Aval(x.shape[1:], x.dtype) for x in xs)]
         body = trace_to_program(step, avals, name=self.scan.name)
         last, ys = scan_loop(body, [], carry, xs, length=length, reverse=reverse)
         stacked = {**ready, **dict(zip(places[count:], ys))}
-        return [*last[:count], *(stacked[k] for k in range(count, len(self.forms)))], Watched(*last[count:])
+        return [*last[:count], *(stacked[k] for k in range(count, len(self.forms))), *last[count:]]
 
-    def _step(
-        self, carries: Sequence[Any], watched: Watched, values: Sequence[dict[Atom, Any]], places: Sequence[int]
-    ) -> list[Any]:
+    def _step(self, carries: Sequence[Any], watched: Watched, values: Sequence[dict[Atom, Any]]) -> list[Any]:
         """One step or two of the new loop. values: of the coefficients in each."""
-        count = len(carries)
+        count, places = len(carries), self.places
         outs: list[Form] = [{i: c.dtype.type(1)} for i, c in enumerate(carries)]
         for here in values:
             before, outs = outs, [_composed(self.forms[k], here, outs) for k in places]
@@ -325,9 +317,8 @@ class _Recurrence(NamedTuple):
         read |= {count + i: abs_(before[i][None]) for i in self.chain if None in before[i]}  # the step between
         gives = []
         for i in (*self.chain, *range(count, len(outs))):
-            sizes = [
-                read[k] for k in (*outs[i], *(count + k for k in self.forms[places[i]] if k is not None)) if k in read
-            ]
+            own = (count + k for k in self.forms[places[i]] if k is not None)
+            sizes = [read[k] for k in (*outs[i], *own) if k in read]
             gives += [(numbers[i], sizes)] if sizes else []
         return [*numbers[:count], *watched.after(read.values(), gives), *numbers[count:]]
 

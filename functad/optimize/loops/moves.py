@@ -14,7 +14,7 @@ from functad.control.scan import scan_p
 from functad.control.while_loop import while_p
 from functad.ir import Eqn, Primitive
 from functad.optimize.loops.joining import fuse, merge
-from functad.optimize.loops.layout import give_stacks_on, hoist_invariants, start_from_first_slices, transpose_weights
+from functad.optimize.loops.layout import give_stacks_on, hoist_invariants, start_from_first_slices
 from functad.optimize.loops.legality import (
     Need,
     for_derivatives,
@@ -80,7 +80,6 @@ _ALIKE = "what starts alike and goes on alike is equal in all steps"
 
 _STRIPS = ("CUDA_STRIP_BYTES", "CUDA_KEPT_PRODUCT")
 _SHORT = ("UNROLLED_STEPS", "UNROLLED_EQUATIONS")
-_WEIGHTS = ("FEWEST_STEPS", "SMALLEST_WEIGHT")
 _THIN = ("THIN_PRODUCT_TERMS", "LARGE_STACK", "SMALLEST_SUNK_PRODUCT")  # better computed in each step
 _SUMS = ("LARGEST_HOISTED_PRODUCT", "MOST_EXTRA_BYTES")
 _SLICES = ("SMALLEST_SUNK_SLICE", "QUOTIENT_OPERATIONS", *_THIN)
@@ -105,7 +104,6 @@ MOVES: tuple[LoopMove, ...] = (
     LoopMove("small products", "before", _SCAN, "each", _KNOWN, hoist_products, (*_SUMS, *_THIN), _JOINT),
     LoopMove("sums over steps", "after", _SCAN, "each", _KNOWN, sink_sums, _SUMS, _JOINT),
     LoopMove("all steps at once", "before", _SCAN, "each", _DEVICE, compute_at_once, ("CUDA_STRIP_BYTES",), _EACH_STEP),
-    LoopMove("transposed weights", "laid out", _SCAN, "each", _KNOWN, transpose_weights, _WEIGHTS, _SAME),
     LoopMove("stacks given on", "laid out", _SCAN, "each", _KNOWN, give_stacks_on, (), _SAME),
     LoopMove("linear recurrences", "before", _SCAN, "each", _DERIVATIVE, rewrite_linear_recurrence, _CHAIN, _LINEAR),
     LoopMove("sinking", "inside", _SCAN, "around", _KNOWN, sink, _SLICES, _EACH_STEP),

@@ -11,7 +11,7 @@ from functad.control.scan import scan_p
 from functad.control.while_loop import while_p
 from functad.editing.common_subexpressions import atom_key
 from functad.editing.rewriting import View
-from functad.editing.substitution import Substitution, copied
+from functad.editing.substitution import Substitution
 from functad.ir import Atom, Aval, Eqn, Program, Var
 from functad.primitives.common import move_axis
 from functad.records import NamedTuple
@@ -197,20 +197,18 @@ class WhileLoop(LoopBody):
         return self.origin.replace(invars=self.operands, outvars=self.results, params=params)
 
 
-def take_apart(eqn: Eqn, view: View | None = None, copy: bool = False) -> Scan | WhileLoop:
-    """The parts of a loop, in lists of their own; with variables of their own, too, where asked for."""
-    return take_scan_apart(eqn, view, copy) if eqn.primitive is scan_p else take_while_apart(eqn, view, copy)
+def take_apart(eqn: Eqn, view: View | None = None) -> Scan | WhileLoop:
+    """The parts of a loop, in lists of their own."""
+    return take_scan_apart(eqn, view) if eqn.primitive is scan_p else _take_while_apart(eqn, view)
 
 
-def take_scan_apart(eqn: Eqn, view: View | None = None, copy: bool = False) -> Scan:
-    body: Program = copied(eqn.params["jaxpr"]) if copy else eqn.params["jaxpr"]
-    parts = _common_parts(eqn, body, eqn.invars, eqn.params["num_consts"], eqn.params["num_carry"], view)
-    return Scan(**parts, is_linear=eqn.params["linear"])
+def take_scan_apart(eqn: Eqn, view: View | None = None) -> Scan:
+    n, m = eqn.params["num_consts"], eqn.params["num_carry"]
+    return Scan(**_common_parts(eqn, eqn.params["jaxpr"], eqn.invars, n, m, view), is_linear=eqn.params["linear"])
 
 
-def take_while_apart(eqn: Eqn, view: View | None = None, copy: bool = False) -> WhileLoop:
+def _take_while_apart(eqn: Eqn, view: View | None) -> WhileLoop:
     cond, body = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
-    cond, body = (copied(cond), copied(body)) if copy else (cond, body)
     n, m = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
     names = Substitution(zip(cond.invars[n:], body.invars[m:]))
     parts = _common_parts(eqn, body, eqn.invars[n:], m, len(body.invars) - m, view)

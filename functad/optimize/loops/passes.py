@@ -14,7 +14,7 @@ from functad.control.scan import scan_p
 from functad.control.while_loop import while_p
 from functad.editing.common_subexpressions import share_common_subexpressions
 from functad.editing.rewriting import View
-from functad.editing.substitution import Substitution
+from functad.editing.substitution import Substitution, copied
 from functad.ir import Atom, Eqn, Literal, Program, memoised
 from functad.lowering_rules import ControlFlow
 from functad.observing import watching
@@ -75,7 +75,7 @@ def _first_joined(eqns: Sequence[Eqn], round: moves.Round) -> tuple[list[Eqn], S
         for move in moves.allowed(round, eqns[i], eqns[j]):
             if (parted := apart(eqns, i, j)) is None:
                 continue
-            first, second = take_apart(eqns[i], copy=True), take_apart(eqns[j], copy=True)
+            first, second = (take_apart(_with_bodies(eqns[k], copied)) for k in (i, j))
             renamed = move.apply(first, second)
             if renamed is not None:
                 before, after = parted

@@ -31,7 +31,7 @@ from functad.primitives.joining import concatenate
 from functad.records import NamedTuple
 from functad.tracing import bind
 
-_ROWS_TIMES_MATRIX = (((1,), (0,)), ((), ()))
+_ROWS_TIMES_MATRIX = tuple((((1,), (axis,)), ((), ())) for axis in (0, 1))  # which may be transposed
 
 
 def hoist_products(scan: Scan) -> None:
@@ -105,7 +105,8 @@ def join_products(scan: Scan) -> None:
     weights: dict[Atom, Atom] = {v: a for a, v in scan.consts}
     joints = _joints(scan)
     for total, products, others in joints:
-        (weight,) = scan.before(lambda *w: [concatenate(w, 0)], [weights[e.invars[1]] for e in products])
+        (_, (axis,)), _ = products[0].params["dimension_numbers"]
+        (weight,) = scan.before(lambda *w, d=axis: [concatenate(w, d)], [weights[e.invars[1]] for e in products])
         scan.consts.append((weight, Var(weight.aval)))
         operands = [scan.consts[-1][1], *(e.invars[0] for e in products), *others]
         place = next(i for i, e in enumerate(scan.eqns) if total in e.outvars)
@@ -150,8 +151,8 @@ def _joints(scan: Scan) -> list[_Joint]:
 
 
 def _is_of_weight(eqn: Eqn, weights: Collection[Atom]) -> bool:
-    """Whether an equation is the product of two matrices of floats, the right one the same in all steps."""
-    if eqn.primitive is not dot_general_p or eqn.params["dimension_numbers"] != _ROWS_TIMES_MATRIX:
+    """Whether an equation is a product of rows of floats and a matrix, the same in all steps."""
+    if eqn.primitive is not dot_general_p or eqn.params["dimension_numbers"] not in _ROWS_TIMES_MATRIX:
         return False
     (x, weight), dtype = eqn.invars, eqn.outvars[0].aval.dtype
     plain = kind_of(dtype) in "fc" and not is_narrow_float(dtype) and x.aval.dtype == weight.aval.dtype == dtype

@@ -36,7 +36,7 @@ def sink(scan: Scan) -> None:
     ['mul', 'sin', 'add']
     """
     for operand, var in list(scan.xs):
-        if _is_worth_it(scan, var):
+        if var.aval.size >= machine_model.SMALLEST_SUNK_SLICE and var not in scan.given:
             _compute(scan, operand, var, cheap=True)
 
 
@@ -58,24 +58,18 @@ def _stacked_number(eqn: Eqn | None, stack: Atom) -> Literal | None:
     return given if isinstance(given, Literal) else None
 
 
-def _is_worth_it(scan: Scan, var: Var) -> bool:
-    return var.aval.size >= machine_model.SMALLEST_SUNK_SLICE and var not in scan.given
-
-
-def _compute(scan: Scan, stack: Atom, var: Var, cheap: bool) -> bool:
+def _compute(scan: Scan, stack: Atom, var: Var, cheap: bool) -> None:
     """Let the body compute `var`, its slices of a stack.
 
     cheap: only at next to no cost, and if nothing more need be stored for that.
     """
     chain = _Slicing(scan, cheap)
     if not (chain.compute(stack, var) and chain.pays):
-        return False
+        return
     xs = [*((a, v) for a, v in scan.xs if v is not var), *chain.more_xs]
     made = replace(scan, eqns=[*chain.eqns, *scan.eqns], xs=xs, consts=[*scan.consts, *chain.more_consts])
-    if cheap and chain.products and not chain.products <= parts_of_one(made):
-        return False
-    scan.eqns, scan.xs, scan.consts = made.eqns, made.xs, made.consts
-    return True
+    if not cheap or chain.products <= parts_of_one(made):
+        scan.eqns, scan.xs, scan.consts = made.eqns, made.xs, made.consts
 
 
 class _Slicing:

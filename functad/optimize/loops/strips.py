@@ -13,7 +13,7 @@ from typing import Any
 from functad import machine_model
 from functad.control.scan import scan_p
 from functad.editing.rewriting import spliced
-from functad.ir import Atom, Aval, Eqn, Program, Var, definitions
+from functad.ir import Atom, Eqn, Program, Var, definitions
 from functad.optimize.loops.devices import optimizing_for, takes_fewer_launches
 from functad.optimize.loops.parts import Scan, take_scan_apart
 from functad.optimize.loops.products import (
@@ -34,8 +34,8 @@ def cut_into_strips(scan: Scan) -> None:
     """Let a scan go over strips of its steps, or be one, where that takes fewer launches."""
     if scan.strip is None:
         strip = _steps_of_strip(scan)
-        tried = (partial(scan.alone, _of_steps(scan, scan.length), n) for n in (strip, 0))
-        scan.strip = strip if strip and takes_fewer_launches(*tried) else 0
+        cut, whole = (partial(scan.alone, _of_steps(scan, scan.length), n) for n in (strip, 0))
+        scan.strip = strip if strip and takes_fewer_launches(cut, whole) else 0
     if scan.strip == scan.length:
         scan.replace_body(_simplified_as_map(scan))
     elif scan.strip:
@@ -76,7 +76,7 @@ def _addends(scan: Scan) -> list[Atom]:
 
 def _simplified_as_map(scan: Scan) -> Program:
     """The body of a scan, as that of a loop without carries."""
-    with optimizing_for(in_map=True):
+    with optimizing_for(runs="as a kernel"):
         return scan.simplify(scan.origin.params["jaxpr"])
 
 
@@ -90,16 +90,11 @@ def sums_behind_strip(scan: Scan) -> None:
 
 def _of_steps(scan: Scan, steps: int) -> Program:
     """A Program of a scan, of so many steps."""
-    eqn, count = scan.origin, len(scan.carries)
-    same = len(scan.consts) + count
-
-    def typed(aval: Aval, is_stack: bool) -> Var:
-        return Var(Aval((steps, *aval.shape[1:]), aval.dtype) if is_stack else aval)
-
-    given = [typed(a.aval, k >= same) for k, a in enumerate(eqn.invars)]
-    results = [typed(v.aval, k >= count) for k, v in enumerate(eqn.outvars)]
-    made = eqn.replace(invars=given, outvars=results, params={**eqn.params, "length": steps})
-    return Program(given, (), (), [made], results, f"steps_{scan.name}")
+    params = {**scan.origin.params, "length": steps}
+    avals = [a.aval for a in scan.origin.invars]
+    same = len(scan.consts) + len(scan.carries)
+    avals[same:] = [a.update(shape=(steps, *a.shape[1:])) for a in avals[same:]]
+    return trace_to_program(lambda *operands: bind(scan_p, *operands, **params), avals, name=f"steps_{scan.name}")
 
 
 def _over_strips(scan: Scan, strip: int, body: Program, *operands: Any) -> list[Any]:

@@ -96,7 +96,7 @@ def test_sort_of_one_row_in_buckets(dtype, compiled, by_lines, monkeypatch):
 
 
 @needs_numpys_sort
-@pytest.mark.parametrize("n", [5_000, 300_000])
+@pytest.mark.parametrize("n", [5_000, 600_000])
 def test_permutations_are_sorted_in_buckets(n):
     key = functad.random.key(3)
     shuffled = functad.jit(lambda key: functad.random.permutation(key, n))

@@ -168,3 +168,85 @@ def test_nested_loops_read_one_copy(in_panels):
     run = compiled(nested, RNG.normal(size=(32, 32)).astype("f4") / 6, RNG.normal(size=(40, 20, 32)).astype("f4"))
     assert set(in_loops(run)) == {16}
     assert len([s for s in run.schedule.steps if s.name.startswith("pack_")]) == 1
+
+
+@pytest.mark.parametrize("least, panel", [(300, 16), (301, 0)])
+@needs_tiles
+def test_rows_of_inner_loops_count_as_often_as_they_run(in_panels, monkeypatch, least, panel):
+    monkeypatch.setattr(machine_model, "PACKED_WEIGHT_ROWS", least)
+    monkeypatch.setattr(machine_model, "UNROLLED_STEPS", 0)
+
+    def nested(w, xs):
+        def step(c, x):
+            once, twice = (lax.fori_loop(0, n, lambda _, c: jnp.tanh(c @ w), v) for n, v in ((10, c), (20, x)))
+            return once + jnp.sin(twice), None
+
+        return lax.scan(step, xs[0], xs)[0]
+
+    run = compiled(nested, RNG.normal(size=(32, 32)).astype("f4") / 6, RNG.normal(size=(2, 5, 32)).astype("f4"))
+    assert set(in_loops(run)) == {panel}
+
+
+# --- loops that read weights transposed, where none are packed ----------------------------------------------
+
+
+@pytest.fixture
+def unpacked(monkeypatch):
+    monkeypatch.setattr(weights, "panel_columns", lambda dtype: 0)
+
+
+def transposed_in_loops(run):
+    loops = [s for s in run.schedule.steps if isinstance(s, LoopStep)]
+    return [s.tb for s in inner_steps(loops) if isinstance(s, GemmStep)]
+
+
+def states(w, xs):
+    return lax.scan(lambda h, x: ((n := jnp.tanh(h @ w + x)), n), jnp.zeros((6, len(w))), xs)[1]
+
+
+ROWS = RNG.normal(size=(12, 6, 40)).astype(np.float32)
+
+
+def test_a_loop_reads_one_copy_that_is_not_transposed(unpacked):
+    run = compiled(functad.grad(lambda w, xs: (states(w, xs) ** 2).sum()), W, ROWS)
+    assert transposed_in_loops(run) == [0, 0]
+    assert len(copies(run)) == 1
+    run = compiled(states, W, ROWS)
+    assert transposed_in_loops(run) == [0]
+    assert not copies(run)
+
+
+def test_one_copy_for_all_products_of_a_loop_and_the_original_for_others(unpacked):
+    def fun(w, xs):
+        return lax.scan(lambda h, x: (jnp.tanh(jnp.sin(h @ w.T) @ w.T + jnp.cos(h) @ w), None), xs[0], xs)[0]
+
+    run = compiled(fun, W, ROWS)
+    assert transposed_in_loops(run) == [0, 0, 0]
+    assert len(copies(run)) == 1
+
+
+@pytest.mark.parametrize("steps, size", [(3, 40), (12, 30)])
+def test_short_loops_and_small_weights_have_no_copy(unpacked, monkeypatch, steps, size):
+    monkeypatch.setattr(machine_model, "UNROLLED_STEPS", 0)
+
+    def fun(w, xs):
+        return lax.scan(lambda h, x: (jnp.tanh(h @ w.T + x), None), xs[0], xs)[0]
+
+    assert transposed_in_loops(compiled(fun, W[:size, :size], ROWS[:steps, :, :size])) == [1]
+
+
+def test_an_inner_loop_copies_what_the_outer_one_changes(unpacked, monkeypatch):
+    monkeypatch.setattr(machine_model, "UNROLLED_STEPS", 0)
+
+    def training(w, xs):
+        def step(w, _):
+            last = lax.scan(lambda h, x: (jnp.tanh(h @ w.T + x), None), xs[0], xs)[0]
+            return w - 0.01 * (last.T @ last), None
+
+        return lax.scan(step, w, None, 7)[0]
+
+    run = compiled(training, W, ROWS)
+    (outer,) = [s for s in run.schedule.steps if isinstance(s, LoopStep)]
+    (inner,) = [s for s in outer.body if isinstance(s, LoopStep)]
+    assert [s.tb for s in inner_steps([inner]) if isinstance(s, GemmStep)] == [0]
+    assert len([s for s in outer.body if s.name.startswith("transpose_")]) == 1

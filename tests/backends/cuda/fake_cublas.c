@@ -1,12 +1,13 @@
 /* What stands for NVIDIA's cuBLAS in tests: the functions that functad calls, for memory of the host.
 
    Matrices lie column by column, as cuBLAS has them. It notes in which stream each product was asked for, and gives
-   `status` for each call, if that is not 0. */
+   `status` for each call, if that is not 0, and `status_of_settings` for those that set something; `alive` counts
+   handles. */
 
 #include <complex.h>
 #include <stddef.h>
 
-int status, products, fast;
+int status, status_of_settings, products, fast, alive;
 size_t streams[1000];
 
 struct handle { size_t stream; void *workspace; };
@@ -14,9 +15,15 @@ static struct handle handles[64];
 static int made;
 
 int cublasCreate_v2(void **out) {
-    if (made == 64) return 1;
+    if (made == 64 || status) return status ? status : 1;
     handles[made] = (struct handle){0, 0};
     *out = &handles[made++];
+    alive++;
+    return 0;
+}
+
+int cublasDestroy_v2(void *handle) {
+    alive--;
     return status;
 }
 
@@ -28,12 +35,12 @@ int cublasGetVersion_v2(void *handle, int *version) {
 int cublasSetStream_v2(struct handle *handle, void *stream) {
     handle->stream = (size_t)stream;
     handle->workspace = NULL; /* as the library does */
-    return status;
+    return status ? status : status_of_settings;
 }
 
 int cublasSetWorkspace_v2(struct handle *handle, void *workspace, size_t nbytes) {
     handle->workspace = nbytes && ((size_t)workspace & 15) == 0 ? workspace : NULL;
-    return status;
+    return status ? status : status_of_settings;
 }
 
 #define PRODUCT(T)                                                                                       \

@@ -178,6 +178,22 @@ def test_a_cublas_that_fails_says_how_to_do_without(blas: str, tmp_path: Path, m
         status.value = 0
 
 
+def test_a_cublas_that_cannot_be_set_up_leaves_nothing(blas: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("functad.machine_model.CUDA_CUBLAS_BYTES", 1 << 12)
+    square, args = Aval((40, 40), F32), [np.ones((40, 40), F32)] * 2
+    alive, status = (ctypes.c_int.in_dll(ctypes.CDLL(blas), name) for name in ("alive", "status_of_settings"))
+    before, fake, step = alive.value, FakeCuda(), executable(lambda x, y: [x @ y], square, square)
+    status.value = 1
+    try:
+        with pytest.raises(DeviceError, match=r"cannot be started \(status 1, in cublasSetStream"):
+            step.on_device(args, device := device_of(fake, blas=blas))
+    finally:
+        status.value = 0
+    assert alive.value == before
+    step.on_device(args, device)
+    assert alive.value == before + 1
+
+
 def test_less_exact_units_multiply_where_that_is_asked_for(blas: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Matrices of single precision alone, and only in the context."""
     monkeypatch.setattr("functad.machine_model.CUDA_CUBLAS_BYTES", 1 << 12)

@@ -1,13 +1,15 @@
 """Weights that several products read, copied once as these read them best: not transposed, or packed.
 
-Knows steps on buffers. A BLAS that reads small matrices where they lie does that well only if the summed axis comes
-first; so an unrolled loop, whose backward steps all read the same transposed weight, gets a copy of it. And products of
-a loop read what is the same in all its steps in panels, where functad's own product does: a BLAS packs it each time.
+Knows steps on buffers. A product reads its right operand fastest if the summed axis comes first, and a BLAS packs one
+that lies otherwise each time. So what is the same in all steps of a loop is copied before it: in panels, where
+functad's own product reads these, or transposed. And where small matrices are read as they lie, an unrolled loop, whose
+backward steps all read the same transposed weight, gets a copy of it, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from functad import machine_model
@@ -23,6 +25,7 @@ from functad.lowering.steps import (
     Step,
     inner_steps,
     with_changed,
+    with_parts,
     written_by,
 )
 
@@ -38,17 +41,15 @@ def with_plain_weights(steps: Sequence[Step]) -> list[Step]:
         written |= written_by(step)
     copies: list[Step] = []
     changed: dict[Step, GemmStep] = {}
-    for (_, offset, pitch, n, k), readers in products.items():
+    for (_, _, _, n, k), readers in products.items():
         if sum(p.m for p in readers) < max(
             machine_model.COPIED_WEIGHT_ROWS,
             n * k * readers[0].b.dtype.itemsize / machine_model.COPIED_WEIGHT_BYTES_A_ROW,
         ):
             continue
-        copy = _transposed(readers[0].b, offset, pitch, n, k)
+        copy = _transposed(readers[0])
         copies.append(copy)
-        target = copy.nest.stores[0].buffer
-        for p in readers:
-            changed[p] = _reading(p, target)
+        changed |= {p: _reading(p, copy.nest.stores[0].buffer) for p in readers}
     return [*copies, *(changed.get(step, step) for step in steps)]
 
 
@@ -62,10 +63,10 @@ def _may_read_copy(step: GemmStep) -> bool:
     )
 
 
-def _transposed(weight: Buffer, offset: int, pitch: int, n: int, k: int) -> NestStep:
-    rows, columns = loop("i", k), loop("j", n)
-    target = new_buffer(f"transposed_{weight.name}", (k, n), weight.dtype)
-    return _copy("transpose", weight, columns * pitch + rows + offset, target, (rows, columns))
+def _transposed(step: GemmStep) -> NestStep:
+    rows, columns = loop("i", step.k), loop("j", step.n)
+    target = new_buffer(f"transposed_{step.b.name}", (step.k, step.n), step.b.dtype)
+    return _copy("transpose", step.b, columns * step.ldb + rows + step.b_offset, target, (rows, columns))
 
 
 def _copy(name: str, weight: Buffer, place: Affine, target: Buffer, index: Sequence[Affine]) -> NestStep:
@@ -84,50 +85,89 @@ def _reading(step: GemmStep, weight: Buffer) -> GemmStep:
     return replace(step, b=weight, tb=0, ldb=step.n, b_offset=0)
 
 
-def with_packed_weights(steps: Sequence[Step]) -> list[Step]:
-    """The steps, with copies before loops of what products read in all steps of a loop, in panels."""
+def with_weights_of_loops(steps: Sequence[Step]) -> list[Step]:
+    """The steps, with copies before loops of what its products read: in panels, or not transposed."""
     found: list[Step] = []
     for step in steps:
-        found += _packed_before(step) if isinstance(step, LoopStep) and step.length else [step]
+        if isinstance(step, LoopStep) and step.length:
+            copies, step = _copied_before(step)
+            found += copies
+        if isinstance(step, ControlStep):
+            step = with_parts(step, [with_weights_of_loops(part) for part in step.parts])
+        found.append(step)
     return found
 
 
-def _packed_before(step: LoopStep) -> list[Step]:
+def _copied_before(step: LoopStep) -> tuple[list[Step], LoopStep]:
     """Copies, and the loop that reads them."""
-    inside = list(inner_steps(step.body))
-    written = set[Storage]().union(*(written_by(s) for s in inside if not isinstance(s, ControlStep)))
+    changed = _changed_in(step)
     readers: dict[tuple[object, ...], list[GemmStep]] = {}
-    for s in inside:
-        if isinstance(s, GemmStep) and s.b.storage.memory not in written and _may_read_panels(s):
-            readers.setdefault((s.b.storage.memory, s.b_offset, s.tb, s.ldb, s.n, s.k), []).append(s)
+    rows: Counter[tuple[object, ...]] = Counter()
+    for p, times in _products(step.body, step.length or 0):
+        memory = p.b.storage.memory
+        if memory not in changed and memory.kind in _KINDS and p.batch == 1 and not p.panel:
+            key = (memory, p.b_offset, p.tb, p.ldb, p.n, p.k)
+            readers.setdefault(key, []).append(p)
+            rows[key] += times * p.m
     copies: list[Step] = []
-    packed: dict[Step, Step] = {}
-    for products in readers.values():
-        rows = (step.length or 0) * sum(p.m for p in products)
-        weight = products[0].n * products[0].k
-        if rows < machine_model.PACKED_WEIGHT_ROWS or rows * weight < machine_model.PACKED_WEIGHT_PRODUCTS:
+    made: dict[Step, GemmStep] = {}
+    for weight, products in readers.items():
+        if all(map(_may_read_panels, products)) and _pays_packing(rows[weight], products[0]):
+            copy = _in_panels(products[0])
+            target = copy.nest.stores[0].buffer
+            made |= {p: replace(p, b=target, tb=1, ldb=p.k, b_offset=0, panel=target.shape[2]) for p in products}
+        elif _pays_transposing(step, products[0]):
+            copy = _transposed(products[0])
+            made |= {p: _reading(p, copy.nest.stores[0].buffer) for p in products}
+        else:
             continue
-        copy = _in_panels(products[0])
-        target = copy.nest.stores[0].buffer
         copies.append(copy)
-        packed |= {p: replace(p, b=target, tb=1, ldb=p.k, b_offset=0, panel=target.shape[2]) for p in products}
     if not copies:
-        return [step]
-    loop_step = with_changed(step, lambda s: packed.get(s, s))
+        return [], step
+    loop_step = with_changed(step, lambda s: made.get(s, s))
     assert isinstance(loop_step, LoopStep)
-    loop_step.holds = [*step.holds, *(p.b.storage for p in packed.values() if isinstance(p, GemmStep))]
-    return [*copies, loop_step]
+    loop_step.holds = [*step.holds, *(p.b.storage for p in made.values())]
+    return copies, loop_step
+
+
+def _changed_in(step: LoopStep) -> set[Storage]:
+    """The memory that a loop writes to, and the pointers that it moves."""
+    inside = [step, *inner_steps(step.body)]
+    changed = set[Storage]().union(*(written_by(s) for s in inside if not isinstance(s, ControlStep)))
+    for one in inside:
+        if isinstance(one, LoopStep):
+            changed.update(m.target for m in (*one.starts, *one.moves))
+            changed.update(s.pointer for s in one.stacks)
+    return changed
+
+
+_KINDS = ("input", "const", "arena", "pointer")  # of memory where a weight may lie
+
+
+def _products(steps: Sequence[Step], times: int) -> Iterator[tuple[GemmStep, int]]:
+    """The products in steps that run so many times, those of loops and branches included, and how often each runs."""
+    for step in steps:
+        if isinstance(step, GemmStep):
+            yield step, times
+        elif isinstance(step, ControlStep):
+            length = step.length or 1 if isinstance(step, LoopStep) else 1
+            for part in step.parts:
+                yield from _products(part, times * length)
+
+
+def _pays_packing(rows: int, step: GemmStep) -> bool:
+    enough = rows * step.n * step.k >= machine_model.PACKED_WEIGHT_PRODUCTS
+    return enough and rows >= machine_model.PACKED_WEIGHT_ROWS
+
+
+def _pays_transposing(loop: LoopStep, step: GemmStep) -> bool:
+    is_long = loop.length is not None and loop.length >= machine_model.FEWEST_STEPS
+    return bool(step.tb) and is_long and step.n * step.k >= machine_model.SMALLEST_WEIGHT
 
 
 def _may_read_panels(step: GemmStep) -> bool:
     panel = panel_columns(step.b.dtype)
-    return (
-        panel > 0
-        and step.n % panel == 0
-        and step.batch == 1
-        and step.m * step.n * step.k <= machine_model.LARGEST_PRODUCT
-        and step.b.storage.memory.kind in ("input", "const", "arena")
-    )
+    return panel > 0 and step.n % panel == 0 and step.m * step.n * step.k <= machine_model.LARGEST_PRODUCT
 
 
 def _in_panels(step: GemmStep) -> NestStep:

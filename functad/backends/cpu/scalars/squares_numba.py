@@ -1,6 +1,6 @@
 """The squares of `squares` for Numba: loads of rows, exchanges between registers, stores. Importing it registers them.
 
-Of d = 1, 2, 4, … the blocks of d × d elements beside the diagonal of each block of 2d × 2d are exchanged.
+Knows how squares lie in memory; nothing of what they are for.
 """
 
 from __future__ import annotations
@@ -14,27 +14,13 @@ from numba.core.typing.templates import signature
 
 from functad import machine_model
 from functad.backends.cpu.compile.frontend import PackedPointer
+from functad.backends.cpu.scalars.register_squares import columns_of_square
 from functad.backends.cpu.scalars.registry_numba import declare_function, implement
 from functad.backends.cpu.scalars.squares import BANDS, SIDES, STREAMS
 from functad.backends.cpu.scalars.vector_calls import has_wide_registers
 
 _WORD = ir.IntType(32)
 _POINTERS = (types.CPointer, PackedPointer)
-
-
-def exchanged(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
-    """The columns of a square whose rows are vectors."""
-    side, distance = len(rows), 1
-    while distance < side:
-        lower = [c if not c & distance else side + c - distance for c in range(side)]
-        upper = [c + distance if not c & distance else side + c for c in range(side)]
-        masks = [ir.Constant(ir.VectorType(_WORD, side), places) for places in (lower, upper)]
-        for i in range(side):
-            if not i & distance:
-                pair = rows[i], rows[i + distance]
-                rows[i], rows[i + distance] = (builder.shuffle_vector(*pair, mask) for mask in masks)
-        distance *= 2
-    return rows
 
 
 def _register(function: Callable[..., Any], side: int) -> None:
@@ -118,7 +104,7 @@ def _turn(
     for left in range(0, len(places), row.count):
         pieces = [builder.bitcast(builder.gep(start, [_WORD(left)]), row.as_pointer()) for start in starts]
         rows = [builder.load(piece, align=row.element.width // 8) for piece in pieces]
-        for column, where in zip(exchanged(builder, rows), places[left:]):
+        for column, where in zip(columns_of_square(builder, rows), places[left:]):
             builder.store(column, builder.gep(place, [where]))
 
 

@@ -24,6 +24,7 @@ _MATRIX = (_pointer, _int, _int, _long)  # where it lies, its type, how far apar
 
 PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "cublasCreate_v2": (_pointer,),
+    "cublasDestroy_v2": (_pointer,),
     "cublasGetVersion_v2": (_pointer, _pointer),
     "cublasSetStream_v2": (_pointer, _pointer),
     "cublasSetWorkspace_v2": (_pointer, _pointer, _size),
@@ -146,9 +147,13 @@ class Cublas:
         handle = ctypes.c_void_p()
         self._check(self._calls.cublasCreate_v2(ctypes.byref(handle)), "cublasCreate")
         assert handle.value
-        self._check(self._calls.cublasSetStream_v2(handle, stream), "cublasSetStream")
-        # Given memory, it never asks the driver for any, which a graph could not record.
-        self._check(self._calls.cublasSetWorkspace_v2(handle, workspace.address, nbytes), "cublasSetWorkspace")
+        try:
+            self._check(self._calls.cublasSetStream_v2(handle, stream), "cublasSetStream")
+            # Given memory, it never asks the driver for any, which a graph could not record.
+            self._check(self._calls.cublasSetWorkspace_v2(handle, workspace.address, nbytes), "cublasSetWorkspace")
+        except DeviceError:
+            self._calls.cublasDestroy_v2(handle)
+            raise
         return _Handle(handle.value, workspace)
 
     def _check(self, code: int, what: str) -> None:

@@ -109,23 +109,6 @@ class Code:
     def offset(self, address: ir.Value, count: int) -> ir.Value:
         return self.builder.add(address, word(count)) if count else address
 
-    def transposed(self, rows: list[ir.Value]) -> list[ir.Value]:
-        """A square matrix of 2^n rows, transposed by exchanging halves, then quarters, ... of pairs of rows."""
-        size = len(rows)
-        half = size // 2
-        while half:
-            exchanged = list(rows)
-            for i in range(size):
-                if not i & half:
-                    # Lanes 0..size are those of the upper row, size..2 size those of the lower.
-                    upper = [size + (j ^ half) if j & half else j for j in range(size)]
-                    lower = [size + j if j & half else j | half for j in range(size)]
-                    exchanged[i] = self.builder.shuffle_vector(rows[i], rows[i | half], _indices(upper))
-                    exchanged[i | half] = self.builder.shuffle_vector(rows[i], rows[i | half], _indices(lower))
-            rows = exchanged
-            half //= 2
-        return rows
-
     def pieces(self, width: int) -> list[tuple[int, int]]:
         """Where vectors begin that cover so many elements side by side, and their lanes: powers of two."""
         pieces, start = [], 0

@@ -17,6 +17,7 @@ from functad.backends.cpu.compile.target import emitted, target_machine
 from functad.backends.cpu.products.own import gemm_direct, gemm_thin, gemm_windows
 from functad.backends.cpu.products.own.gemm_code import BYTE_POINTER, VECTOR_BYTES, WORD, Code, word
 from functad.backends.cpu.products.own.gemm_panels import DEPTH_UNIT, FEW_ROWS, ROWS, TILE_BYTES
+from functad.backends.cpu.scalars.register_squares import columns_of_square
 
 _VECTORS = TILE_BYTES // VECTOR_BYTES
 
@@ -384,7 +385,7 @@ def _transpose(code: Code) -> None:
             rows.append(builder.add(rows[-1], pitch))
 
         def body(_: ir.Value, along: ir.Value, place: ir.Value) -> list[ir.Value]:
-            for row in code.transposed([code.load(builder.add(row, along), square) for row in rows]):
+            for row in columns_of_square(builder, [code.load(builder.add(row, along), square) for row in rows]):
                 code.store(row, place)
                 place = builder.add(place, panel_pitch)
             return [code.offset(along, size * code.item), place]
