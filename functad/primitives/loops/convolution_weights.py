@@ -87,20 +87,7 @@ def few_weights(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) ->
         text.line(f"clear(copies, x0, {last.count * plane})")
     text.open(f"for c in range(part * {conv.features} // {parts}, (part + 1) * {conv.features} // {parts}):")
     write_loops(text, [("g", conv.groups), ("n", conv.batch)])
-    run = CopyLoop(last.window, 1, last.lhs_step, last.dilation, "origin", last.base, last.size, not last.inside)
-    runs = [
-        CopyLoop(
-            sizes[1], step, axis.lhs_step, axis.dilation, "above", axis.base, axis.size,
-            axis.dilation > 1 or not axis.inside,
-        )
-        for axis in outer
-    ]  # fmt: skip
-    with text.block(f"for k in range({last.count}):", *(f"for p in range({axis.dilation}):" for axis in outer)):
-        text.line(f"origin = {total(('k', last.stride), -last.low)}")
-        text.line(*(f"above = {total('p', -axis.low)}" for axis in outer))
-        image = total(("c", conv.lhs_steps[2]), ("g", conv.lhs_steps[1]), ("n", conv.lhs_steps[0]))
-        copy = total("x0", ("k", plane), *(("p", phase) for _ in outer))
-        write_copy(text, ("copies", copy), ("lhs", image), [*runs, run])
+    _write_copies(text, conv, plane, phase, step)
     text.open(f"for b in range({conv.outputs // block}):")
     place = ("c", conv.rhs_steps[2]), ("g", conv.rhs_steps[0]), ("b", block * conv.rhs_steps[1])
     text.line(f"y0 = {total(*place)}")
@@ -131,6 +118,25 @@ def few_weights(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) ->
         text.line(f"{place_of_sum} = {place_of_sum} + a{o}_{i}")
     target.kernel("weights_of_rows", str(text), buffers, parts, flops=conv.flops)
     add_parts(target, lhs, rhs, out, conv, sums, "gont", exact=True)
+
+
+def _write_copies(text: KernelText, conv: Convolution, plane: int, phase: int, step: int) -> None:
+    """Copy image n of group g for each tap of a row: `plane` elements, rows `step` apart, phases of rows `phase`."""
+    *outer, last = conv.axes
+    run = CopyLoop(last.window, 1, last.lhs_step, last.dilation, "origin", last.base, last.size, not last.inside)
+    runs = [
+        CopyLoop(
+            -(-axis.reach // axis.dilation), step, axis.lhs_step, axis.dilation, "above", axis.base, axis.size,
+            axis.dilation > 1 or not axis.inside,
+        )
+        for axis in outer
+    ]  # fmt: skip
+    with text.block(f"for k in range({last.count}):", *(f"for p in range({axis.dilation}):" for axis in outer)):
+        text.line(f"origin = {total(('k', last.stride), -last.low)}")
+        text.line(*(f"above = {total('p', -axis.low)}" for axis in outer))
+        image = total(("c", conv.lhs_steps[2]), ("g", conv.lhs_steps[1]), ("n", conv.lhs_steps[0]))
+        copy = total("x0", ("k", plane), *(("p", phase) for _ in outer))
+        write_copy(text, ("copies", copy), ("lhs", image), [*runs, run])
 
 
 def add_parts(
