@@ -104,6 +104,15 @@ SUMMED_WINDOWS = 512
 """windows of all features and outputs, at most, that have their gradient summed so. Compared: on one thread of
 Emerald Rapids 3 x 3 and 5 x 5 windows take 0.5 to 1.0 of the time of matrix products, four times as many 0.6 to 1.3."""
 
+FEW_WEIGHTS_TIME = 1.05
+"""times as long as in a large matrix product a term of such a gradient takes. Compared, on Zen 3."""
+
+FEW_WEIGHTS_SPILLED = 1.6
+"""times as long as that it takes where more is summed at a time than AVX2 has registers for. Compared, on Zen 3."""
+
+FEW_WEIGHTS_READ = 1.8
+"""such terms that take as long as to read a vector of an image from the second cache. Compared, on Zen 3."""
+
 TAPS_AT_ONCE = 5
 """taps of a row that are summed at a time for the gradient of few weights. Compared."""
 
