@@ -221,7 +221,19 @@ CONVOLUTIONS = [
         "f32[8,20,64]",
     ),
     Case("WINDOW_LONG_AXIS", "largest of windows of 30", lambda x: _largest_in_windows(x, 30), "f32[64,1000]"),
-    Case("WINDOW_LONG_AXIS", "largest of windows of 60", lambda x: _largest_in_windows(x, 28), "f32[64,1000]"),
+    Case("WINDOW_LONG_AXIS", "largest of windows of 40", lambda x: _largest_in_windows(x, 40), "f32[64,1000]"),
+    Case(
+        "NEAR_WINDOWS",
+        "largest of windows of 30 float32, two apart",
+        lambda x: _largest_in_windows(x, 30, strides=(2,)),
+        "f32[64,1000]",
+    ),
+    Case(
+        "NEAR_WINDOWS",
+        "largest of windows of 30 float32, three apart",
+        lambda x: _largest_in_windows(x, 30, strides=(3,)),
+        "f32[64,1000]",
+    ),
 ]
 
 SEARCH = [
@@ -236,8 +248,13 @@ SEARCH = [
     Case("LONG_EXTREMUM_ROW", "places of the largest of rows of 200", lambda x: jnp.argmax(x, 1), "f32[1000,200]"),
     Case("FEWEST_LEVELLED", "places of rows of 50 in order", lambda x: jnp.argsort(x, 1), "f32[1000,50]"),
     Case("FEWEST_LEVELLED", "places of rows of 100 in order", lambda x: jnp.argsort(x, 1), "f32[1000,100]"),
-    Case("TALL_COLUMNS", "places of the largest of 100 columns of 1,000", lambda x: jnp.argmax(x, 0), "f32[1000,100]"),
-    Case("TALL_COLUMNS", "places of the largest of 100 columns of 500", lambda x: jnp.argmax(x, 0), "f32[500,100]"),
+    Case("COLUMNS_IN_ONE_LOOP", "places of the largest in 8 columns", lambda x: jnp.argmax(x, 1), "f32[2000,10,8]"),
+    Case(
+        "COLUMNS_IN_ONE_LOOP",
+        "places of the largest in 8 columns of float64",
+        lambda x: jnp.argmax(x, 1),
+        "f64[2000,10,8]",
+    ),
     Case("COMPARISONS_OF_SEARCH", "10,000 elements among 200", jnp.isin, "i32[10000] i32[200]"),
     Case("COMPARISONS_OF_SEARCH", "10,000 elements among 400", jnp.isin, "i32[10000] i32[400]"),
     Case(

@@ -203,6 +203,8 @@ RUNNING = [
     ),
     Case("POINTS_WORTH_PARTS", "a sum of 50,000", jnp.sum, "f32[50000]"),
     Case("POINTS_WORTH_PARTS", "a sum of 100,000", jnp.sum, "f32[100000]"),
+    Case("TERMS_OF_A_PART", "sums of 3,000 columns of 32", lambda x: jnp.sum(x, 0), "f32[32,3000]"),
+    Case("TERMS_OF_A_PART", "sums of 100,000 columns of 64", lambda x: jnp.sum(x, 0), "f32[64,100000]"),
     Case("POINTS_WORTH_LANES", "sums of 4 columns of 800", lambda x: jnp.sum(x, 0), "f32[800,4]"),
     Case("POINTS_WORTH_LANES", "sums of 4 columns of 400", lambda x: jnp.sum(x, 0), "f32[400,4]"),
     Case("PARTS_A_THREAD", "Fourier transforms of 100 rows of 1,000", lambda x: jnp.fft.fft(x), "c64[100,1000]"),

@@ -10,6 +10,7 @@ from typing import Any
 
 OTHERS: dict[str, tuple[Any, ...]] = {
     "POINTS_WORTH_PARTS": (1, 16),
+    "TERMS_OF_A_PART": (1,),
     "POINTS_WORTH_LANES": (1, 16),
     "LONGEST_SUM": (2, 5),
     "RUNNING_BLOCK": (8, 1000),
