@@ -74,7 +74,6 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "DEEPEST_RECOMPUTATION": (0, 1),
     "GATHERED_USES": (0,),
     "GATHERED_ROW": (0,),
-    "GATHERED_PRODUCT": (0.0,),
     "LARGEST_ONE_HOT": (0, 2),
     "SHARED_ROW_BYTES": (0,),
     "ELEMENTS_WORTH_THREADS": (1,),
