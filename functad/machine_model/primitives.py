@@ -8,9 +8,6 @@ APART_BYTES = 16 * facts.CACHE_LINE
 MOST_COPIED_ELEMENTS = 1 << 21
 """elements of the copies of an image for each tap of a convolution, or of partial sums of its weights. Compared."""
 
-CONVOLUTION_WORTH_PRODUCTS = 1 << 16
-"""operations of a convolution from which matrix products pay: loops of a smaller one compile sooner. Compared."""
-
 DILATION_WORTH_SPLITTING = 1 << 26
 """operations of a convolution from which those with zeros between elements are left out, by more kernels. Compared."""
 
@@ -122,8 +119,14 @@ WINDOW_WRITTEN_OUT = 25
 WINDOWS_CUT_OFF = 1 / 16
 """of all windows, at least, that reach beyond the operand, for a nest with borders instead of a kernel. Compared."""
 
-WINDOW_LONG_AXIS = 16
-"""elements of a window along an axis beyond which it is gone through in a loop. Compared."""
+WINDOW_LONG_AXIS = 32
+"""elements of a window along an axis beyond which it is gone through in a loop, half as many where windows begin more
+than NEAR_WINDOWS apart. Compared with 16, Zen 3: windows of 26 to 32 take 0.2 to 0.8 of the time; with 64 windows of 33
+take up to 6.8."""
+
+NEAR_WINDOWS = 8
+"""bytes. Compared, Zen 3: windows of 30 float32 that begin two apart take 0.44 and 0.79 of the time, of float64 1.19;
+those that begin three and more apart 0.55 to 2.1."""
 
 EXTREMUM_BLOCK = 32
 """elements of a row, if it has more, whose extremum is looked for at once; the first block that has it is searched for
@@ -135,13 +138,15 @@ LONG_EXTREMUM_ROW = 256
 LONG_EXTREMUM_BLOCK = 128
 """elements of such a block. Compared, Zen 3: 32 take 0.95 to 1.3 of the time."""
 
-TALL_COLUMNS = 1 << 16
-"""elements of one array of columns, no fewer than these high, from which on the place of their extrema is found by two
-reductions. Compared with twice as many, Zen 3: 70,000 to 80,000 take 0.18 to 0.30 of the time."""
+COLUMNS_IN_ONE_LOOP = 32
+"""bytes of 2, 4 or 8 columns, as wide as elements or places, up to which one loop along them finds the places of their
+extrema; of others two reductions do. Compared, Zen 3: two reductions take 0.12 to 0.9 of the time of other columns, of
+such blocks of columns 0.7 to 3.6."""
 
-COMPARISONS_OF_SEARCH = 256
-"""comparisons that take as long as to sort a value, or to look an element up among sorted ones. Compared: a million
-elements among 100 values take 1.9 ms by comparing and 2.5 by sorting, among 1,000 values 19 and 3.6."""
+COMPARISONS_OF_SEARCH = 128
+"""comparisons that take as long as to sort a value, or to look an element up among sorted ones. Compared with 256, Zen
+3: 10,000 int32 among 150 and 200 values take 0.34 and 0.26 of the time by sorting, float32 among 200 0.58; among 100
+1.1 to 2.0."""
 
 COLUMNS_TOGETHER = 512
 """columns that a thread carries values along side by side, at least: with fewer, each row costs more. Compared with
@@ -177,7 +182,9 @@ RUNNING_BLOCK = 256
 Compared: rows of 1,000 float32 take 0.5 of the time of steps one after another for sums, 0.2 for maxima."""
 
 COUNTED_ROW = 80
-"""elements of a row that is sorted by comparing all pairs, many at once; a longer one digit by digit. Compared."""
+"""elements of a row that is sorted by comparing all pairs, many at once, twice as many where one key has 64 bits; a
+longer one digit by digit. Compared, Zen 3: places of 100 to 160 float64 take 0.5 to 0.7 of the time, of int64 0.8, of
+120 complex64 3.1, of 120 pairs of keys 2.1."""
 
 NETWORK_ROW = 512
 """elements of a row, at most, that is sorted beside others by a network of comparisons. Compared."""

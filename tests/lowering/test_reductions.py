@@ -72,6 +72,14 @@ def test_a_sum_whose_parts_are_its_terms_keeps_the_short_rows_of_its_result() ->
     np.testing.assert_array_equal(functad.jit(f)(x), f(x))
 
 
+@pytest.mark.parametrize(("rows", "kernels"), [(2, 1), (16, 1), (32, 1), (64, 2)])
+def test_few_rows_are_summed_without_partial_sums(rows: int, kernels: int) -> None:
+    x = np.random.default_rng(4).integers(-9, 9, (rows, 40_000)).astype(np.float32)
+    step = functad.jit(lambda x: jnp.sum(x, 0))
+    assert str(step.lower(x).kernels).count("def ") == kernels
+    np.testing.assert_array_equal(step(x), x.sum(0))
+
+
 def test_what_comes_before_and_after_a_short_reduction() -> None:
     x = np.linspace(-2, 2, 60, dtype=np.float32).reshape(20, 3)
 

@@ -64,7 +64,7 @@ def _strategy(
     of_weights: the convolution that this is, or is a part of, has larger windows than results, as the gradients of
         weights have. Their strategies take no parts.
     """
-    if kind_of(dtype) in "iu" or conv.flops < machine_model.CONVOLUTION_WORTH_PRODUCTS:
+    if kind_of(dtype) in "iu":
         return direct.any_convolution
     if direct.suits_groups(conv):
         return direct.all_groups
