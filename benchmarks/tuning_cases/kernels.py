@@ -175,12 +175,13 @@ CONVOLUTIONS = [
         "f32[8,6,32,32] f32[32,6,5,5]",
     ),
     Case(
-        "SUMMED_WINDOWS TAPS_AT_ONCE",
-        "gradient of 20 × 20 weights of 3 × 3",
+        "SUMMED_WINDOW SUMMED_WINDOWS FEW_WEIGHTS_READ",
+        "gradient of 32 × 12 weights of 5 × 5",
         _of_weights,
-        "f32[8,20,32,32] f32[20,20,3,3]",
+        "f32[8,12,28,28] f32[32,12,5,5]",
     ),
-    Case("SUMMED_WINDOWS", "gradient of 24 × 32 weights of 3 × 3", _of_weights, "f32[8,32,32,32] f32[24,32,3,3]"),
+    Case("FEW_WEIGHTS_SPILLED", "gradient of 24 × 12 weights of 3 × 3", _of_weights, "f32[8,12,28,28] f32[24,12,3,3]"),
+    Case("FEW_WEIGHTS_TIME", "gradient of 32 × 16 weights of 3 × 3", _of_weights, "f32[8,16,32,32] f32[32,16,3,3]"),
     Case(
         "FEW_OUTPUTS",
         "8 of 64, 5 × 5, 28 × 28",
@@ -193,7 +194,6 @@ CONVOLUTIONS = [
         partial(convolution_of_last, padding="SAME"),
         "f32[4,28,28,64] f32[3,3,64,24]",
     ),
-    Case("SUMMED_WINDOW", "gradient of 16 × 6 weights of 6 × 6", _of_weights, "f32[8,6,32,32] f32[16,6,6,6]"),
     Case("WINDOW_WRITTEN_OUT", "largest of windows of 5 × 5", lambda x: _largest_in_windows(x, 5, 5), "f32[32,64,64]"),
     Case("WINDOW_WRITTEN_OUT", "largest of windows of 6 × 6", lambda x: _largest_in_windows(x, 6, 6), "f32[32,64,64]"),
     Case(
