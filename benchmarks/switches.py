@@ -66,6 +66,7 @@ SWITCHES = [
     Switch("nests: loops parted", target, "part", lambda nest: None),
     Switch("nests: updates shared by threads", target, "shared_updates", lambda nest, *_: [("", nest)]),
     Switch("nests: extrema as integers", emit, "by_whole_numbers", _same),
+    Switch("nests: counts as integers", emit, "ones_counted", _same),
     Switch("nests: carried columns in registers", emit, "columns_written_out", _same),
     Switch("nests: reading before an update", emit, "_reading_first", _same),
     Switch("nests: short reductions written out", emit, "unrolled", _same),

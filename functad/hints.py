@@ -122,13 +122,13 @@ write, with a plain string,
 which prints each time the function runs; or print the tracer itself, f"{x}", to see its type."""
 
 
-_NOT_CODE = re.compile(r"\"[^\"]*\"|'[^']*'|#.*")
+_NOT_CODE = r"\"[^\"]*\"|'[^']*'|#.*"
 """Texts and comments in a line."""
 
 
 def truth_hint(line: str, transform: str) -> str:
     """What to write instead of a line that asks for the truth of a traced value."""
-    line = _NOT_CODE.sub("", line)
+    line = re.sub(_NOT_CODE, "", line)
     if re.search(r"\bwhile\b", line):
         rewrite = _WHILE
     elif re.match(r"\s*assert\b", line):
@@ -163,12 +163,12 @@ def number_hint(line: str) -> str:
     """What to write instead of a line that makes a Python number of a traced value."""
     if re.search(r"\bc?math\.\w+\(", line):
         return _MATH
-    return _WRITTEN if _WRITES.search(line) and not re.search(r"\b(float|int|complex)\(", line) else SCALAR
+    return _WRITTEN if re.search(_WRITES, line) and not re.search(r"\b(float|int|complex)\(", line) else SCALAR
 
 
 def array_hint(line: str) -> str:
     """What to write instead of a line that makes a NumPy array of a traced value."""
-    if _WRITES.search(line):
+    if re.search(_WRITES, line):
         return _WRITTEN
     if re.search(r"\bfull\(", line):
         return _FULL
@@ -179,7 +179,7 @@ def array_hint(line: str) -> str:
     return _AS_ARRAY if re.search(r"\b(as(any|contiguous)?)?array(_chkfinite)?\(", line) else _FUNCTION
 
 
-_WRITES = re.compile(r"(^|[:;])\s*[\w.]+\[.*\]\s*([-+*/@%&|^]|//|\*\*|<<|>>)?=[^=]")  # a[i] = x, a[i] += x
+_WRITES = r"(^|[:;])\s*[\w.]+\[.*\]\s*([-+*/@%&|^]|//|\*\*|<<|>>)?=[^=]"  # a[i] = x, a[i] += x
 
 
 def _ending(transform: str) -> str:

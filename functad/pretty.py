@@ -369,7 +369,7 @@ class _Printer:
                 self.names[inner] = self.name(outer)
 
 
-_PLAIN = re.compile(r"<?[\w.]+>?")
+_PLAIN = r"<?[\w.]+>?"
 _ON_ONE_LINE = ("dot_general", "conv_general_dilated")
 
 
@@ -379,7 +379,7 @@ def _shown(eqn: Eqn, name: str) -> Any:
     Names that users give are quoted where they could not be told from what follows.
     """
     value = eqn.params[name]
-    if name == "name" and isinstance(value, str) and not _PLAIN.fullmatch(value):
+    if name == "name" and isinstance(value, str) and not re.fullmatch(_PLAIN, value):
         return repr(value)
     if name == "dimension_numbers" and eqn.primitive.name == "dot_general":
         return tuple(tuple(list(axes) for axes in pair) for pair in value)

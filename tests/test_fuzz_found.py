@@ -234,7 +234,7 @@ def test_a_product_of_rows_of_an_empty_table_is_left_as_it_is() -> None:
         x = functad.lax.sort(x, 0)
         return [functad.lax.dot_general(x, x, (((), ()), ((), ())))]
 
-    smallest = {"GATHERED_ROW": 0, "GATHERED_PRODUCT": 0.0}
+    smallest = {"GATHERED_ROW": 0}
     check(f, [np.zeros(0, np.float32)], "passes", form="forward", seed=26368, thresholds=smallest)
 
 

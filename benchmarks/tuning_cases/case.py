@@ -16,6 +16,7 @@ JITTED, UNJITTED, COMPILED, APART = "jitted", "not jitted", "compiling", "apart"
 OTHER_VALUES: dict[str, tuple[Any, ...]] = {
     "SQUARE_SIDES": ((8,), (16,)),
     "SQUARES_TOGETHER": ((4, 2), (16, 8, 4, 2)),
+    "ROWS_READ_ALONE": ((1024, 1536),),
 }
 
 

@@ -144,27 +144,15 @@ LOOPS = [
     ),
     Case(
         "GATHERED_ROW",
-        "a table of rows of 48 read 4 times each",
+        "a table of rows of 12 read 4 times each",
         lambda t, i, w: t[i] @ w,
-        "f32[1000,48] i32[4000]<1000 f32[48,64]",
+        "f32[1000,12] i32[4000]<1000 f32[12,64]",
     ),
     Case(
         "GATHERED_ROW",
         "a table of rows of 24 read 4 times each",
         lambda t, i, w: t[i] @ w,
         "f32[1000,24] i32[4000]<1000 f32[24,100]",
-    ),
-    Case(
-        "GATHERED_PRODUCT",
-        "1,000 of 250 rows of 64, to 12",
-        lambda t, i, w: t[i] @ w,
-        "f32[250,64] i32[1000]<250 f32[64,12]",
-    ),
-    Case(
-        "GATHERED_PRODUCT",
-        "4,000 of 1,000 rows of 32, to 12",
-        lambda t, i, w: t[i] @ w,
-        "f32[1000,32] i32[4000]<1000 f32[32,12]",
     ),
     Case(
         "UPDATES_OF_PART",

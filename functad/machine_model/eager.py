@@ -61,8 +61,9 @@ FFT_AS_MATRIX = 1 << 13
 rows: on all threads, which otherwise each take rows of their own. One row of 10,000 takes 0.7, of 1,000,000 0.25 of
 the time, 50 rows of 10,000 take 1.7. Compared."""
 
-FFT_ROWS = 32
-"""see FFT_AS_MATRIX. Compared with 16: 20 rows of 150,000 take 0.51 of the time that they take as matrices."""
+FFT_ROWS = 64
+"""see FFT_AS_MATRIX. Compared with 32: 40 to 64 rows of 280,000 and 300,000 take 0.39 to 0.6 of the time that they take
+as matrices."""
 
 FFT_IN_KERNEL = 1 << 26
 """the longest axis that a kernel transforms, in 0.1 to 0.5 of NumPy's time, which does longer ones. Chosen: there

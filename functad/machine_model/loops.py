@@ -68,12 +68,9 @@ GATHERED_USES = 1.25
 """times that a row of a table is read, on average, for the table to be multiplied before. Compared with 2: 0.56 to
 1.02."""
 
-GATHERED_ROW = 32
-"""elements of such a row, at least: to read or write one takes as long as 32 operations of a product. Compared."""
-
-GATHERED_PRODUCT = 2e6
-"""operations of such a product, at least: in a smaller one there is little to save. Compared with 1e7: 0.29 to 0.59 of
-the time between."""
+GATHERED_ROW = 24
+"""elements of such a row, at least. Compared with 32, Zen 3: rows of 24 to 28 take 0.5 to 0.95 of the time, rows of 16
+0.2 to 0.75, but 1.16 where each is read 1.3 times."""
 
 UPDATES_OF_PART = 32
 """updates for each element of the result, on average, that are worth a copy of it: a part of the updates, which a

@@ -159,7 +159,7 @@ SQUARES_AHEAD = 2
 """squares before it is written from which a square of a large result is asked for. Compared: at 1,024 rows 0.8 of the
 time without, with 1 to 4 the same. Bands ask for what they read next, too: 0.95."""
 
-LEAST_STREAMED = 4 * facts.SECOND_CACHE
+SQUARES_STREAMED_BYTES = 4 * facts.SECOND_CACHE
 """bytes of a result whose squares pass by the caches, if their rows fill cache lines. Derived: what the caches of some
 cores do not hold. Beside asking for memory, float32 of 512, 1,024, 2,048 and 4,096 rows: in bands on Zen 3, one thread,
 1.3, 1.05, 0.7 and 0.55 of the time; square by square on Emerald Rapids, two threads, 1.7, 0.78, 0.64 and 0.58."""
@@ -175,7 +175,7 @@ FEWEST_OF_SQUARES = 8
 WIDEST_IN_SQUARES = 8
 """bytes of the elements at most whose squares registers turn around. Chosen: LLVM has no wider integers in vectors."""
 
-STREAMED_BYTES = 64 * facts.SECOND_CACHE
+LOOP_STREAMED_BYTES = 64 * facts.SECOND_CACHE
 """bytes that a loop reads and writes from which its results pass by the caches, if no other kernel touches them.
 Derived: what a third cache of 32 MiB holds. On Zen 3, one thread, 0.55 to 0.9 of the time from 32 to 80 MiB, 0.6 to
 0.95 of 128 to 320; where the next call reads the results, 0.75 to 1.1 from 32 to 48 MiB."""

@@ -8,9 +8,6 @@ APART_BYTES = 16 * facts.CACHE_LINE
 MOST_COPIED_ELEMENTS = 1 << 21
 """elements of the copies of an image for each tap of a convolution, or of partial sums of its weights. Compared."""
 
-CONVOLUTION_WORTH_PRODUCTS = 1 << 16
-"""operations of a convolution from which matrix products pay: loops of a smaller one compile sooner. Compared."""
-
 DILATION_WORTH_SPLITTING = 1 << 26
 """operations of a convolution from which those with zeros between elements are left out, by more kernels. Compared."""
 
@@ -104,6 +101,15 @@ SUMMED_WINDOWS = 512
 """windows of all features and outputs, at most, that have their gradient summed so. Compared: on one thread of
 Emerald Rapids 3 x 3 and 5 x 5 windows take 0.5 to 1.0 of the time of matrix products, four times as many 0.6 to 1.3."""
 
+FEW_WEIGHTS_TIME = 1.05
+"""times as long as in a large matrix product a term of such a gradient takes. Compared, on Zen 3."""
+
+FEW_WEIGHTS_SPILLED = 1.6
+"""times as long as that it takes where more is summed at a time than AVX2 has registers for. Compared, on Zen 3."""
+
+FEW_WEIGHTS_READ = 1.8
+"""such terms that take as long as to read a vector of an image from the second cache. Compared, on Zen 3."""
+
 TAPS_AT_ONCE = 5
 """taps of a row that are summed at a time for the gradient of few weights. Compared."""
 
@@ -113,8 +119,14 @@ WINDOW_WRITTEN_OUT = 25
 WINDOWS_CUT_OFF = 1 / 16
 """of all windows, at least, that reach beyond the operand, for a nest with borders instead of a kernel. Compared."""
 
-WINDOW_LONG_AXIS = 16
-"""elements of a window along an axis beyond which it is gone through in a loop. Compared."""
+WINDOW_LONG_AXIS = 32
+"""elements of a window along an axis beyond which it is gone through in a loop, half as many where windows begin more
+than NEAR_WINDOWS apart. Compared with 16, Zen 3: windows of 26 to 32 take 0.2 to 0.8 of the time; with 64 windows of 33
+take up to 6.8."""
+
+NEAR_WINDOWS = 8
+"""bytes. Compared, Zen 3: windows of 30 float32 that begin two apart take 0.44 and 0.79 of the time, of float64 1.19;
+those that begin three and more apart 0.55 to 2.1."""
 
 EXTREMUM_BLOCK = 32
 """elements of a row, if it has more, whose extremum is looked for at once; the first block that has it is searched for
@@ -126,27 +138,39 @@ LONG_EXTREMUM_ROW = 256
 LONG_EXTREMUM_BLOCK = 128
 """elements of such a block. Compared, Zen 3: 32 take 0.95 to 1.3 of the time."""
 
-TALL_COLUMNS = 1 << 16
-"""elements of one array of columns, no fewer than these high, from which on the place of their extrema is found by two
-reductions. Compared with twice as many, Zen 3: 70,000 to 80,000 take 0.18 to 0.30 of the time."""
+COLUMNS_IN_ONE_LOOP = 32
+"""bytes of 2, 4 or 8 columns, as wide as elements or places, up to which one loop along them finds the places of their
+extrema; of others two reductions do. Compared, Zen 3: two reductions take 0.12 to 0.9 of the time of other columns, of
+such blocks of columns 0.7 to 3.6."""
 
-COMPARISONS_OF_SEARCH = 256
-"""comparisons that take as long as to sort a value, or to look an element up among sorted ones. Compared: a million
-elements among 100 values take 1.9 ms by comparing and 2.5 by sorting, among 1,000 values 19 and 3.6."""
+COMPARISONS_OF_SEARCH = 128
+"""comparisons that take as long as to sort a value, or to look an element up among sorted ones. Compared with 256, Zen
+3: 10,000 int32 among 150 and 200 values take 0.34 and 0.26 of the time by sorting, float32 among 200 0.58; among 100
+1.1 to 2.0."""
 
 COLUMNS_TOGETHER = 512
 """columns that a thread carries values along side by side, at least: with fewer, each row costs more. Compared with
 256, Zen 3, float32: running sums of 1,000 rows of 1,000 take 0.83 of the time on one thread and 0.85 on two, of 4,000
 rows of 3,000 0.85 and 0.76. With 1,024 they take 0.56 and 0.89, 0.69 and 0.72, but fewer threads can share them."""
 
-COLUMNS_OF_INTEGERS = 1 << 10
+COLUMNS_READ_AGAIN = 1 << 10
 """columns of results that stay in a cache while rows are added to them, REDUCED_TOGETHER at a time. Compared with 256,
 Zen 3: products of 1,000 x 1,000 int32 take 0.69 of the time on one thread and 0.78 on two, of 600 x 600 int64 0.86 and
 0.75, of 316 x 316 int32 0.92 and 0.90."""
 
 REDUCED_TOGETHER = 8
 """steps of a reduction of integers that are done at once for some columns, whose results are read and written once.
-Compared."""
+Compared: with 4, sums of columns of 1,000 x 1,000 int8 and int16 take 1.13 and 1.08 of the time."""
+
+SUMMED_TOGETHER = 4
+"""the same of sums of floats. Compared with 1, on one thread of Zen 3: sums of columns of 4,096 and 8,192 rows of as
+many float32 take 0.80 and 0.77 of the time; in the second cache, of 16 to 3,000 columns, 0.57 to 1.02, variances 0.28
+to 0.91. With 8, of 32 and 96 columns of arrays beyond it, 1.09 to 1.2."""
+
+ROWS_READ_ALONE = (512, 1536)
+"""bytes of rows of arrays beyond the second cache of which one is read after the other: from the first on, and less
+than the second. Compared with several at once, Zen 3, which sees ahead along pages: sums of 128, 200 and 320 columns
+take 1.07 to 1.38, 0.98 to 1.30 and 1.15 to 1.20 of the time, of 96 and 500 0.90 to 1.04."""
 
 LONG_POLYNOMIAL = 10
 """coefficients of a polynomial that is computed as two, of the even and the odd powers. Compared, float64: `erf`, of
@@ -158,7 +182,9 @@ RUNNING_BLOCK = 256
 Compared: rows of 1,000 float32 take 0.5 of the time of steps one after another for sums, 0.2 for maxima."""
 
 COUNTED_ROW = 80
-"""elements of a row that is sorted by comparing all pairs, many at once; a longer one digit by digit. Compared."""
+"""elements of a row that is sorted by comparing all pairs, many at once, twice as many where one key has 64 bits; a
+longer one digit by digit. Compared, Zen 3: places of 100 to 160 float64 take 0.5 to 0.7 of the time, of int64 0.8, of
+120 complex64 3.1, of 120 pairs of keys 2.1."""
 
 NETWORK_ROW = 512
 """elements of a row, at most, that is sorted beside others by a network of comparisons. Compared."""

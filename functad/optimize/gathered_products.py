@@ -24,7 +24,6 @@ from functad.dtypes import finfo
 from functad.editing.rewriting import View, spliced
 from functad.ir import Aval, Eqn
 from functad.optimize.algebra import is_zeros
-from functad.optimize.products import operations
 from functad.primitives.arithmetic import abs as abs_
 from functad.primitives.common import reshape, reshape_p, transpose, transpose_p, zeros_of
 from functad.primitives.contraction import dot_general_p
@@ -69,7 +68,7 @@ def rows_times_matrix(eqn: Eqn, view: View) -> list[Eqn] | None:
     >>> [(e.primitive.name, e.outvars[0].aval.shape) for e in lowered.optimized.eqns[-2:]]
     [('dot_general', (100, 512)), ('gather', (1000, 512))]
     """
-    if not _is_large_product(eqn):
+    if not _is_product(eqn):
         return None
     contract, _ = eqn.params["dimension_numbers"]
     for side, atom in enumerate(eqn.invars):
@@ -136,7 +135,7 @@ def rows_added_to_table(eqn: Eqn, view: View) -> list[Eqn] | None:
     """
     zeros, indices, updates = eqn.invars
     product, rows = view.definition(updates, dot_general_p), _rows_of(eqn)
-    if product is None or rows is None or not _is_large_product(product) or not is_zeros(zeros, view):
+    if product is None or rows is None or not _is_product(product) or not is_zeros(zeros, view):
         return None
     contract, _ = product.params["dimension_numbers"]
     for side, given in enumerate(product.invars):  # which operand is the cotangent
@@ -206,13 +205,11 @@ def _moved(rows: _Rows, move: Eqn, backwards: bool) -> tuple[Callable[[Any], Any
     return lambda indices: reshape(indices, (*shape[:first], 1)), tuple(range(first, len(shape)))
 
 
-def _is_large_product(eqn: Eqn) -> bool:
-    """Whether an equation is a product without pairs, of one floating-point type, that is worth a rewrite."""
+def _is_product(eqn: Eqn) -> bool:
+    """Whether an equation is a product without pairs, of one floating-point type."""
     _, pairs = eqn.params["dimension_numbers"]
     x, out = eqn.invars[0].aval, eqn.outvars[0].aval
-    if pairs != ((), ()) or out.dtype != x.dtype or x.dtype.name not in ("float32", "float64"):
-        return False
-    return operations(eqn) >= machine_model.GATHERED_PRODUCT
+    return pairs == ((), ()) and out.dtype == x.dtype and x.dtype.name in ("float32", "float64")
 
 
 # --- what is made ---------------------------------------------------------------------------------------------

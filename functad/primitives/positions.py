@@ -55,11 +55,12 @@ def argmin(operand: Any, *, axis: int, index_dtype: Any) -> Any:
 
 
 def _as_reductions(kind: str, x: Aval, *, axes: tuple[int, ...], index_dtype: np.dtype) -> Callable[[Any], Any] | None:
-    """The extremum, then the first place that has it: for rows, and for columns that are tall and few."""
+    """The extremum, then the first place that has it, but of many blocks of columns that fit into a vector each."""
     (axis,), shape = axes, x.shape
     outer, length, inner = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
-    is_tall = outer == 1 and length >= inner and x.size >= machine_model.TALL_COLUMNS
-    if not x.size or not (inner == 1 or is_tall):
+    row_bytes = inner * max(x.dtype.itemsize, index_dtype.itemsize)
+    fits = inner in (2, 4, 8) and row_bytes <= machine_model.COLUMNS_IN_ONE_LOOP
+    if not x.size or (fits and outer >= machine_model.FEW_ROWS):
         return None
     reduce = reduce_max if kind == "max" else reduce_min
 

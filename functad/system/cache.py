@@ -22,7 +22,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 # A file that is being written: the name of the one whose place it takes, the process, and a random number.
-_PART = re.compile(r"\..+\.\d+-[0-9a-f]{8}\.part")
+_PART = r"\..+\.\d+-[0-9a-f]{8}\.part"
 _tidied: set[Path] = set()  # folders that this process has looked through
 _STALE = 24 * 3600.0  # s after which nobody is taken to write a file any more, where that cannot be asked
 
@@ -144,7 +144,7 @@ def _new_part(target: Path, private: bool) -> BinaryIO:
 def _remove_parts(folder: Path) -> None:
     """Remove the files that nobody writes any more."""
     with os.scandir(folder) as entries:
-        names = [entry.name for entry in entries if _PART.fullmatch(entry.name)]
+        names = [entry.name for entry in entries if re.fullmatch(_PART, entry.name)]
     for name in names:
         try:
             _remove_abandoned(folder / name)

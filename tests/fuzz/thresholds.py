@@ -10,6 +10,7 @@ from typing import Any
 
 OTHERS: dict[str, tuple[Any, ...]] = {
     "POINTS_WORTH_PARTS": (1, 16),
+    "TERMS_OF_A_PART": (1,),
     "POINTS_WORTH_LANES": (1, 16),
     "LONGEST_SUM": (2, 5),
     "RUNNING_BLOCK": (8, 1000),
@@ -45,9 +46,9 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "ROW_LOOKED_THROUGH": (1, 1 << 30),
     "EXTREMUM_BLOCK": (8,),
     "SQUARE_SIDES": ((2,), (4, 2)),
-    "STREAMED_BYTES": (0,),
+    "LOOP_STREAMED_BYTES": (0,),
     "STREAMED_TOGETHER": (16,),
-    "LEAST_STREAMED": (0,),
+    "SQUARES_STREAMED_BYTES": (0,),
     "FEWEST_OF_SQUARES": (1,),
     "MOST_VARIABLES": (1, 64),
     "MOST_STATEMENTS": (1, 20),
@@ -73,7 +74,6 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "DEEPEST_RECOMPUTATION": (0, 1),
     "GATHERED_USES": (0,),
     "GATHERED_ROW": (0,),
-    "GATHERED_PRODUCT": (0.0,),
     "LARGEST_ONE_HOT": (0, 2),
     "SHARED_ROW_BYTES": (0,),
     "ELEMENTS_WORTH_THREADS": (1,),

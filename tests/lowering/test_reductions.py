@@ -72,6 +72,14 @@ def test_a_sum_whose_parts_are_its_terms_keeps_the_short_rows_of_its_result() ->
     np.testing.assert_array_equal(functad.jit(f)(x), f(x))
 
 
+@pytest.mark.parametrize(("rows", "kernels"), [(2, 1), (16, 1), (32, 1), (64, 2)])
+def test_few_rows_are_summed_without_partial_sums(rows: int, kernels: int) -> None:
+    x = np.random.default_rng(4).integers(-9, 9, (rows, 40_000)).astype(np.float32)
+    step = functad.jit(lambda x: jnp.sum(x, 0))
+    assert str(step.lower(x).kernels).count("def ") == kernels
+    np.testing.assert_array_equal(step(x), x.sum(0))
+
+
 def test_what_comes_before_and_after_a_short_reduction() -> None:
     x = np.linspace(-2, 2, 60, dtype=np.float32).reshape(20, 3)
 
@@ -124,6 +132,31 @@ def test_extrema_of_long_rows_are_found_among_integers(reduce: Any, dtype: str) 
     np.testing.assert_array_equal(empty, np.full(49, 3.0, dtype))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("columns", [1, 7, 50, 70_000])
+def test_ones_and_zeros_of_rows_are_counted_in_integers(columns: int, dtype: str) -> None:
+    x = array(3, columns, dtype=dtype)
+
+    def f(x: Any) -> list[Any]:
+        positive = x > 0
+        ones = positive.astype(dtype)
+        return [jnp.mean(positive, 1, dtype), ones.sum(1), ones * x, x.sum(1), jnp.sum(ones), jnp.sum(ones[:, :0], 1)]
+
+    for found, plain in zip(functad.jit(f)(x), f(jnp.asarray(x)), strict=True):
+        np.testing.assert_allclose(found, plain, 1e-5, 1e-3, strict=True)
+    np.testing.assert_array_equal(functad.jit(f)(x)[1], (x > 0).sum(1), strict=False)
+    text = kernels(lambda x: jnp.sum((x > 0).astype(dtype), 1), x)
+    assert ("count_sum" in text) == (columns > 1)
+    assert (f"= f{dtype[5:]}(gt" in text) == (columns == 1)  # no other use of ones
+
+
+@pytest.mark.parametrize(
+    "f", [lambda x: jnp.sum(jnp.where(x > 0, x, 1), 1), lambda x: jnp.sum((x > 0).astype("float32"), 0)]
+)
+def test_sums_of_other_numbers_and_of_columns_are_not_counts(f: Any) -> None:
+    assert "count_sum" not in kernels(f, array(30, 50))
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("reduce", [jnp.max, jnp.min])
 def test_extrema_know_nan_whatever_its_bits(reduce: Any, dtype: str) -> None:
@@ -161,12 +194,41 @@ def test_integer_products_run_along_rows_of_the_right_operand() -> None:
     assert few.rindex("for j in range(13)") < few.rindex("for k in range(20)")  # of no vector, as sums of floats
 
 
+@pytest.mark.parametrize("rows", [16, 17, 18, 203])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+def test_sums_of_columns_take_in_several_rows_at_a_time(rows: int, dtype: str) -> None:
+    x, weights = array(2, rows, 40, dtype=dtype), array(2, rows, 1, seed=1)
+
+    def f(x: Any, weights: Any) -> list[Any]:
+        return [jnp.sum(x, 1), jnp.sum(x * weights, 1), jnp.sum(x[0], 0)]
+
+    for found, plain in zip(functad.jit(f)(x, weights), f(jnp.asarray(x), jnp.asarray(weights)), strict=True):
+        np.testing.assert_allclose(found, plain, 1e-5, 1e-5, strict=True)
+    text = kernels(lambda x: jnp.sum(x, 1), x)
+    assert "accumulate(at_a_2, at_a_3)" in text and ("b[40*i + k], at_a)" in text) == (rows % 4 > 0)
+    assert "_block in" not in text  # nothing is read again for other columns
+
+
+def test_rows_are_taken_one_by_one_where_each_takes_long() -> None:
+    x = array(32, 400)
+    for f in (lambda x: jnp.max(x, 0), lambda x: jnp.sum(jnp.exp(x), 0)):
+        assert "_group in" not in kernels(f, x)
+    assert "_group in" in kernels(lambda x: jnp.sum(x * x, 0), x)
+
+
+@pytest.mark.parametrize("columns, is_grouped", [(100, True), (200, False), (1000, True)])
+def test_rows_of_large_arrays_are_read_one_by_one_where_pages_hold_some(columns: int, is_grouped: bool) -> None:
+    large = np.zeros((machine_model.SECOND_CACHE // 100, columns), np.float32)
+    assert ("r_group in" in kernels(lambda x: jnp.sum(x, 0), large)) == is_grouped
+    assert "_group in" in kernels(lambda x: jnp.sum(x, 0), large[:64])
+
+
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint64"])
 @pytest.mark.parametrize("terms", [1, 16, 25])
 def test_integer_products_of_many_columns_go_block_by_block(
     terms: int, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine_model, "COLUMNS_OF_INTEGERS", 16)
+    monkeypatch.setattr(machine_model, "COLUMNS_READ_AGAIN", 16)
     a, b = array(2, 5, terms, dtype=dtype), array(2, terms, 40, dtype=dtype, seed=1)
     np.testing.assert_array_equal(functad.jit(jnp.matmul)(a, b), a @ b, strict=True)
     if terms > 1:
@@ -242,7 +304,7 @@ def test_reductions_of_turned_arrays_read_along_rows(order: tuple[int, ...], axe
     x = array(18, 24, 30, seed=1)
     kept = [axis for place, axis in enumerate(order) if place not in axes]
     if kept == sorted(kept):  # else rows of the result run across those of x
-        loops, _, read = kernels(lambda x: jnp.sum(jnp.transpose(x, order), axes), x).partition("at_a = input_a[")
+        loops, read, *_ = re.split(r"at_a\w* = input_a\[", kernels(lambda x: jnp.sum(jnp.transpose(x, order), axes), x))
         innermost = re.findall(r"for (\w+) in", loops)[-1]
         assert read.split("]")[0].endswith(f"+ {innermost}")
     for reduce in (jnp.sum, jnp.max):

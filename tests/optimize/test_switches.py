@@ -186,6 +186,7 @@ EXAMPLES: dict[str, Example] = {
     "nests: loops parted": Example(lambda x: jnp.tile(x, 50) * 2, (ROWS[0],)),
     "nests: updates shared by threads": Example(lambda x, i: jnp.zeros(97).at[i].add(x), (LONG[:40_000], PLACES)),
     "nests: extrema as integers": Example(lambda x: x.max(1), (ROWS,)),
+    "nests: counts as integers": Example(lambda x: (x > 0).mean(1), (ROWS,)),
     "nests: carried columns in registers": Example(lambda p: jnp.cumsum(p, 0), (POINTS,)),
     "nests: reading before an update": Example(
         lambda x, i: jnp.zeros(97).at[i].add(jnp.sin(x)), (LONG[:1000], PLACES[:1000])

@@ -151,7 +151,12 @@ def test_a_large_table_gets_no_wider_copy(monkeypatch: pytest.MonkeyPatch) -> No
         assert ("wide" in str(plan)) == copied
 
 
-SPLIT = {"LONGEST_SUM": [2, 3, 7], "POINTS_WORTH_PARTS": [1, 1 << 16], "POINTS_WORTH_LANES": [1, 1 << 13]}
+SPLIT = {
+    "LONGEST_SUM": [2, 3, 7],
+    "POINTS_WORTH_PARTS": [1, 1 << 16],
+    "TERMS_OF_A_PART": [1, 3],
+    "POINTS_WORTH_LANES": [1, 1 << 13],
+}
 
 
 @pytest.mark.parametrize("seed", range(60))

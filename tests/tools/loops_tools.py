@@ -498,8 +498,8 @@ def multiply_places(
 
 
 def multiply_windows(
-    blas: Any, rows: int, vectors: int, lanes: int, terms: int, table: Pointer, t_off: int, x: Pointer, x_off: int,
-    a: Pointer, a_off: int, c: Pointer, c_off: int, ldc: int,
+    blas: Any, rows: int, vectors: int, lanes: int, terms: int, table: Pointer, t_off: int, v_off: int, x: Pointer,
+    x_off: int, a: Pointer, a_off: int, lda: int, added: int, c: Pointer, c_off: int, ldc: int,
 ) -> None:  # fmt: skip
     """The words `gemm_windows_f32` and `gemm_windows_f64` on guarded memory; NaN is what nobody has written there."""
 
@@ -508,11 +508,11 @@ def multiply_windows(
         return x[place] if x.is_set[x.first + place] else np.nan
 
     for v, r in np.ndindex(vectors, rows):
-        place, to = (int(table[t_off + terms + 2 * v + k]) for k in (0, 1))
+        place, to = (int(table[v_off + 2 * v + k]) for k in (0, 1))
         for lane in range(lanes):
-            acc = c.array.dtype.type(0)
+            acc = c[c_off + r * ldc + to + lane] if added else c.array.dtype.type(0)
             for t in range(terms):
-                acc += a[a_off + r * terms + t] * element(x_off + place + int(table[t_off + t]) + lane)
+                acc += a[a_off + r * lda + t] * element(x_off + place + int(table[t_off + t]) + lane)
             c[c_off + r * ldc + to + lane] = acc
 
 

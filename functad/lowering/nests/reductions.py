@@ -114,6 +114,42 @@ def _by_bits(a: Accumulator, taken: set[str]) -> tuple[list[Let], list[Any], Let
     return lets, found, Let((a.name,), text, (least, most, beyond), POST, a.eqn)
 
 
+def ones_counted(nest: Nest) -> Nest:
+    """The nest with sums of ones and zeros of floats along its last loop counted in integers.
+
+    That is exact, and takes an instruction less: a comparison gives -1 where it holds.
+    """
+    if not nest.points or not nest.loops or not nest.reduced[-1] or nest.points > np.iinfo(np.int32).max:
+        return nest
+    lets = {s.names[0]: s for s in nest.statements if isinstance(s, Let) and len(s.names) == 1}
+    taken, ones, accumulators = names_in_nest(nest), list[Let](), list[Accumulator]()
+    for a in nest.accumulators:
+        one = lets.get(a.value)
+        if a.kind != "sum" or kind_of(a.dtype) != "f" or one is None or not _is_truth(one):
+            accumulators.append(a)
+            continue
+        dtype, (truth,) = compute_dtype(a.dtype), one.operands
+        whole = np.dtype(f"i{dtype.itemsize}")
+        number, count = fresh(f"one_{a.name}", taken), fresh(f"count_{a.name}", taken)
+        ones.append(Let((number,), f"{cast(whole)}({truth})", (truth,), PRE, a.eqn))
+        ones.append(Let((a.name,), f"{cast(dtype)}({count})", (count,), POST, a.eqn))
+        accumulators.append(replace(a, name=count, dtype=whole, value=number))
+    if not ones:
+        return nest
+    after, before = ([s for s in ones if s.level == level] for level in (POST, PRE))
+    found = replace(nest, statements=[*after, *nest.statements, *before], accumulators=accumulators)
+    found.drop_unused()
+    return found
+
+
+def _is_truth(s: Let) -> bool:
+    """Whether a value is 1 or 0 as a condition holds or not: a conversion of it, and nothing more."""
+    if s.eqn is None or len(s.operands) != 1 or len(s.eqn.invars) != 1:
+        return False
+    of, to = s.eqn.invars[0].aval.dtype, s.eqn.outvars[0].aval.dtype
+    return kind_of(of) == "b" and s.text == f"{cast(to)}({s.operands[0]})"
+
+
 # --- unrolling --------------------------------------------------------------------------------------------
 
 

@@ -21,6 +21,7 @@ def split_reduction(nest: Nest) -> list[tuple[str, Nest]]:
     A reduced loop of N steps becomes loops over parts q, positions r, and lanes p, and a rest of less than P·Q steps:
     n = (q·R + r)·P + p. The first nest gathers over r into rows of partial results, the next one the rest into another
     row; the last one gathers the rows. Sums of floats are cut so that none is longer than `LONGEST_SUM`, or twice that.
+    Sums of few terms are not cut: partial results would be as many as there are elements.
     Products of floats are not split: in another order they would over- or underflow elsewhere.
     """
     if not nest.accumulators or any(a.kind == "prod" and kind_of(a.dtype) in "fc" for a in nest.accumulators):
@@ -44,7 +45,7 @@ def split_reduction(nest: Nest) -> list[tuple[str, Nest]]:
         return [("", nest)]
     long = next((s for s in reduced if s.extent >= parts), max(reduced, key=lambda s: s.extent))
     parts, lanes = parts_and_lanes(long.extent, parts, _most_lanes(nest, long))
-    if parts == lanes == 1:
+    if parts == lanes == 1 or terms < machine_model.TERMS_OF_A_PART * parts * lanes:
         return [("", nest)]
     first, *rest, whole = _SplitNest(nest, long, parts, lanes).nests()
     return [("_parts", first), *(("_rest", n) for n in rest), ("_whole", whole)]

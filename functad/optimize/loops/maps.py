@@ -23,8 +23,8 @@ def compute_at_once(scan: Scan) -> None:
     found = None if scan.carries else _mapped(scan)
     if found is None:
         return
-    ways, most = (partial(_at_once, scan, found), partial(_in_turn, scan.eqn())), machine_model.CUDA_STRIP_BYTES
-    if takes_fewer_launches(*ways, most):
+    at_once, in_turn = partial(_at_once, scan, found), partial(_in_turn, scan.eqn())
+    if takes_fewer_launches(at_once, in_turn, machine_model.CUDA_STRIP_BYTES):
         wanted = _computed(scan)
         scan.eqns = []
         scan.xs += zip(scan.before(found.run, found.operands), wanted)

@@ -34,8 +34,8 @@ def cut_into_strips(scan: Scan) -> None:
     """Let a scan go over strips of its steps, or be one, where that takes fewer launches."""
     if scan.strip is None:
         strip = _steps_of_strip(scan)
-        cut, whole = (partial(scan.alone, _of_steps(scan, scan.length), n) for n in (strip, 0))
-        scan.strip = strip if strip and takes_fewer_launches(cut, whole) else 0
+        tried = partial(scan.alone, _of_steps(scan, scan.length))
+        scan.strip = strip if strip and takes_fewer_launches(partial(tried, strip), partial(tried, 0)) else 0
     if scan.strip == scan.length:
         scan.replace_body(_simplified_as_map(scan))
     elif scan.strip:

@@ -16,6 +16,7 @@ from functad.primitives.loops import convolution_direct as direct
 from functad.primitives.loops import convolution_places as places
 from functad.primitives.loops import convolution_products as products
 from functad.primitives.loops import convolution_weight_products as weight_products
+from functad.primitives.loops import convolution_weight_windows as weight_windows
 from functad.primitives.loops import convolution_weights as weights
 from functad.primitives.loops import convolution_windows as windows
 from functad.primitives.loops.convolution_geometry import Convolution, geometry_of, without_dilation
@@ -63,13 +64,12 @@ def _strategy(
     of_weights: the convolution that this is, or is a part of, has larger windows than results, as the gradients of
         weights have. Their strategies take no parts.
     """
-    if kind_of(dtype) in "iu" or conv.flops < machine_model.CONVOLUTION_WORTH_PRODUCTS:
+    if kind_of(dtype) in "iu":
         return direct.any_convolution
     if direct.suits_groups(conv):
         return direct.all_groups
     if of_weights:
-        few = weights.suits_few_weights(conv, dtype.itemsize)
-        return weights.few_weights if few else weight_products.weight_products
+        return _strategy_of_weights(conv, dtype, target)
     in_loops = direct.suits_rows(conv)
     time = machine_model.DIRECT_TIME if in_loops else products.time_of_products(conv)
     if windows.time_of_windows(conv, target.window_lanes(dtype)) < time:
@@ -77,6 +77,16 @@ def _strategy(
     if in_loops:
         return direct.rows
     return places.places if places.suits_places(conv, dtype, target.place_columns(dtype)) else products.products
+
+
+def _strategy_of_weights(
+    conv: Convolution, dtype: np.dtype, target: Any
+) -> Callable[[Any, Any, Any, Any, Convolution], None]:
+    is_few = weights.suits_few_weights(conv, dtype.itemsize)
+    time = weights.time_of_few_weights(conv) if is_few else weight_products.time_of_weight_products(conv)
+    if weight_windows.time_of_weight_windows(conv, dtype.itemsize, target.window_lanes(dtype)) < time:
+        return weight_windows.weight_windows
+    return weights.few_weights if is_few else weight_products.weight_products
 
 
 def _converted(target: Any, source: Any, dtype: np.dtype) -> Any:

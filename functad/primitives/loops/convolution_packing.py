@@ -141,14 +141,6 @@ def _innermost_last(axes: list[_CopyAxis]) -> list[_CopyAxis]:
     return [axis for k, axis in enumerate(axes) if k != longest] + [axes[longest]]
 
 
-def write_vectors(text: KernelText, name: str, count: int | str) -> str:
-    """Open loops over neighbours, which are vectors whatever their number; returns the name of the inner one."""
-    width = machine_model.FLOATS_OF_VECTOR
-    text.open(f"for {name} in range(0, {count}, {width}):")
-    text.open(f"for {name}_lane in range({name}, {name} + {width}):")
-    return f"{name}_lane"
-
-
 def _bounds(text: KernelText, r: int, run: CopyLoop) -> tuple[int | str, int | str]:
     """The first place with input, and the one after the last."""
     jump = run.jump

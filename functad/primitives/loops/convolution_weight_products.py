@@ -18,6 +18,8 @@ from functad.primitives.loops.convolution_products import (
     leading_step,
     places_of_product,
     plan_blocks,
+    time_of_products,
+    way_of_products,
     write_input,
     write_rows,
     write_taps,
@@ -25,6 +27,16 @@ from functad.primitives.loops.convolution_products import (
 from functad.primitives.loops.convolution_weights import add_parts
 from functad.primitives.loops.kernel_text import KernelText, total
 from functad.primitives.loops.text import cast
+
+
+def time_of_weight_products(conv: Convolution) -> float:
+    """How long they take, in the time of as many terms in a large matrix product."""
+    primal = gradient_of(conv)
+    copy = machine_model.WINDOW_COPY_TERMS
+    if way_of_products(primal) == "summed":  # the cotangent is copied for each tap
+        padding = 0 if all(axis.inside for axis in primal.axes) else copy / (primal.outputs * primal.taps)
+        return 1 + copy / primal.features + padding
+    return time_of_products(primal) + (0 if primal.out_steps[2] == 1 else copy / (primal.features * primal.taps))
 
 
 def weight_products(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) -> None:

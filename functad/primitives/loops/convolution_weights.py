@@ -8,6 +8,7 @@ a fixed order, so the threads change no bit.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from functad import machine_model
@@ -15,10 +16,8 @@ from functad.primitives.loops.convolution_direct import divisor, out_index, writ
 from functad.primitives.loops.convolution_geometry import Convolution
 from functad.primitives.loops.convolution_packing import (
     CopyLoop,
-    padded,
     row_major,
     write_copy,
-    write_vectors,
 )
 from functad.primitives.loops.kernel_text import KernelText, total
 from functad.primitives.loops.text import cast
@@ -34,16 +33,34 @@ def suits_few_weights(conv: Convolution, itemsize: int) -> bool:
     if math.prod(_copies(conv)) * itemsize > machine_model.MOST_EXTRA_BYTES:
         return False
     follow = row_major([axis.window for axis in conv.axes])
-    return all(
-        axis.rhs_step == step and (axis.dilation == 1 or axis is conv.axes[-1])
-        for axis, step in zip(conv.axes, follow, strict=True)
+    return all(axis.rhs_step == step for axis, step in zip(conv.axes, follow, strict=True))
+
+
+def time_of_few_weights(conv: Convolution) -> float:
+    """How long their loops take, in the time of as many terms in a large matrix product: mostly to read vectors."""
+    row, block = _accumulators(conv)
+    spills = row * block > 2 * machine_model.WINDOW_TILE_ROWS
+    least = machine_model.FEW_WEIGHTS_SPILLED if spills else machine_model.FEW_WEIGHTS_TIME
+    time = max(least, machine_model.FEW_WEIGHTS_READ * (row + block) / (row * block))
+    if conv.axes[-1].dilation == 1:  # whole rows are copied in next to no time
+        return time
+    return time + machine_model.WINDOW_COPY_TERMS * math.prod(_copies(conv)) / (
+        conv.taps * conv.positions * conv.outputs
     )
 
 
+def _accumulators(conv: Convolution) -> tuple[int, int]:
+    """How many taps of a row and how many outputs are summed at a time."""
+    taps = conv.axes[-1].count
+    row = taps if taps <= machine_model.TAPS_AT_ONCE else 1
+    return row, divisor(conv.outputs, machine_model.ACCUMULATORS // row)
+
+
 def _copies(conv: Convolution) -> list[int]:
-    """The sizes of an image's copies, one for each tap of a row."""
+    """The sizes of an image's copies: one for each tap of a row, of which one for each remainder of strides of rows."""
     *outer, last = conv.axes
-    return [last.count, *(axis.reach for axis in outer), last.window]
+    rows = [size for axis in outer for size in (axis.dilation, -(-axis.reach // axis.dilation))]
+    return [last.count, *rows, last.window]
 
 
 def few_weights(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) -> None:
@@ -55,9 +72,8 @@ def few_weights(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) ->
     *outer, last = conv.axes
     pixels = conv.taps
     _, *sizes = _copies(conv)
-    steps, plane = row_major(sizes), math.prod(sizes)
-    row = last.count if last.count <= machine_model.TAPS_AT_ONCE else 1
-    block = divisor(conv.outputs, machine_model.ACCUMULATORS // row)
+    (phase, step), plane = (row_major(sizes)[:2] if outer else (0, 0)), math.prod(sizes)
+    row, block = _accumulators(conv)
     parts = min(conv.features, machine_model.MOST_PARTS)
     size = conv.batch * conv.groups * conv.outputs * conv.positions
     sums, copies = (target.scratch((parts, n), out.dtype) for n in (size, last.count * plane))
@@ -67,25 +83,24 @@ def few_weights(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) ->
     text.open("for part in range(start, stop):")
     text.line(f"x0 = part * {last.count * plane}", f"z0 = part * {size}")
     text.line(f"clear(sums, z0, {size})")
-    if not all(axis.inside for axis in conv.axes):
+    if not all(axis.inside for axis in conv.axes) or any(axis.dilation > 1 for axis in outer):
         text.line(f"clear(copies, x0, {last.count * plane})")
     text.open(f"for c in range(part * {conv.features} // {parts}, (part + 1) * {conv.features} // {parts}):")
     write_loops(text, [("g", conv.groups), ("n", conv.batch)])
-    runs = [padded(axis, step) for axis, step in zip(outer, steps, strict=False)]
-    run = CopyLoop(last.window, 1, last.lhs_step, last.dilation, "origin", last.base, last.size, not last.inside)
-    with text.loop("k", last.count):
-        text.line(f"origin = {total(('k', last.stride), -last.low)}")
-        image = total(("c", conv.lhs_steps[2]), ("g", conv.lhs_steps[1]), ("n", conv.lhs_steps[0]))
-        write_copy(text, ("copies", f"x0 + k * {plane}"), ("lhs", image), [*runs, run])
+    _write_copies(text, conv, plane, phase, step)
     text.open(f"for b in range({conv.outputs // block}):")
     place = ("c", conv.rhs_steps[2]), ("g", conv.rhs_steps[0]), ("b", block * conv.rhs_steps[1])
     text.line(f"y0 = {total(*place)}")
     taps = [(f"i{a}", axis.count) for a, axis in enumerate(conv.axes)]
-    shifts = [*((axis.stride * step) for axis, step in zip(outer, steps, strict=False)), plane]
     if row > 1:
         taps.pop()
     write_loops(text, taps)
-    text.line(f"x1 = {total('x0', *((name, shift) for (name, _), shift in zip(taps, shifts, strict=False)))}")
+    x1: list[Any] = ["x0"]
+    for axis in outer:
+        text.line(f"at = {total(('i0', axis.stride))}")
+        x1 += [(f"(at // {axis.dilation})", step), (f"(at % {axis.dilation})", phase)]
+    x1 += [(name, plane) for name, _ in taps[len(outer) :]]
+    text.line(f"x1 = {total(*x1)}")
     accumulators = [(o, i) for o in range(block) for i in range(row)]
     text.line(*(f"a{o}_{i} = {t}(0)" for o, i in accumulators))
     with text.loop("e", pixels):
@@ -105,12 +120,40 @@ def few_weights(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) ->
     add_parts(target, lhs, rhs, out, conv, sums, "gont", exact=True)
 
 
+def _write_copies(text: KernelText, conv: Convolution, plane: int, phase: int, step: int) -> None:
+    """Copy image n of group g for each tap of a row: `plane` elements, rows `step` apart, phases of rows `phase`."""
+    *outer, last = conv.axes
+    run = CopyLoop(last.window, 1, last.lhs_step, last.dilation, "origin", last.base, last.size, not last.inside)
+    runs = [
+        CopyLoop(
+            -(-axis.reach // axis.dilation), step, axis.lhs_step, axis.dilation, "above", axis.base, axis.size,
+            axis.dilation > 1 or not axis.inside,
+        )
+        for axis in outer
+    ]  # fmt: skip
+    with text.block(f"for k in range({last.count}):", *(f"for p in range({axis.dilation}):" for axis in outer)):
+        text.line(f"origin = {total(('k', last.stride), -last.low)}")
+        text.line(*(f"above = {total('p', -axis.low)}" for axis in outer))
+        image = total(("c", conv.lhs_steps[2]), ("g", conv.lhs_steps[1]), ("n", conv.lhs_steps[0]))
+        copy = total("x0", ("k", plane), *(("p", phase) for _ in outer))
+        write_copy(text, ("copies", copy), ("lhs", image), [*runs, run])
+
+
 def add_parts(
-    target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution, sums: Any, order: str, exact: bool = False
+    target: Any,
+    lhs: Any,
+    rhs: Any,
+    out: Any,
+    conv: Convolution,
+    sums: Any,
+    order: str,
+    exact: bool = False,
+    room: int = 0,
 ) -> None:
     """Add the partial sums, which lie in the given order of (g, o, n) and taps (t).
 
     Unless they are exact, sums that are not finite are taken again by the definition: zeros may have met infinities.
+    room: how many places there are along the last axis of exact sums, if more than are wanted.
     """
     t = cast(out.dtype)
     parts, size = sums.shape
@@ -120,11 +163,9 @@ def add_parts(
     extents |= {name: axis.count for name, axis in zip(taps, conv.axes, strict=True)}
     names = [name for part in order for name in (taps if part == "t" else [part])]
     text = KernelText()
-    width, joined = _rows_of_sums(conv, [(name, extents[name]) for name in names])
-    if exact and width % machine_model.FLOATS_OF_VECTOR == 0:
-        outer = [(name, extents[name]) for name in names[:-joined]]
-        _write_sums_of_rows(text, conv, parts, size, outer, width, t)
-        count, buffers = size // width, {"sums": (sums, "r"), "out": (out, "rw")}
+    if exact:
+        count = _write_sums_of_rows(text, conv, parts, size, [(name, extents[name]) for name in names], room)
+        buffers = {"sums": (sums, "rw"), "out": (out, "w")}
         target.kernel("add_parts", str(text), buffers, count, flops=parts * size, bytes=nbytes)
         return
     with text.loop("u", "start", "stop"):
@@ -132,48 +173,48 @@ def add_parts(
         with text.loop("part", parts):
             text.line(f"acc = acc + sums[{total(('part', size), 'u')}]")
         write_places(text, "u", names, [extents[name] for name in names])
-        if not exact:
-            with text.block(f"if acc - acc != {t}(0):"):
-                write_sum(text, conv, t)
+        with text.block(f"if acc - acc != {t}(0):"):
+            write_sum(text, conv, t)
         text.line(f"out[{out_index(conv)}] = acc")
-    buffers = {"lhs": (lhs, "r"), "rhs": (rhs, "r")} if not exact else {}
-    buffers |= {"sums": (sums, "r"), "out": (out, "w")}
+    buffers = {"lhs": (lhs, "r"), "rhs": (rhs, "r"), "sums": (sums, "r"), "out": (out, "w")}
     target.kernel("add_parts", str(text), buffers, size, flops=parts * size, bytes=nbytes)
 
 
-def _rows_of_sums(conv: Convolution, places: list[tuple[str, int]]) -> tuple[int, int]:
-    """How long rows of sums are that neighbour in the result, too, and of how many axes: no more than vectors need."""
-    steps, width = _steps(conv), 1
-    for joined, (name, count) in enumerate(reversed(places)):
-        if (count > 1 and steps[name] != width) or width % machine_model.FLOATS_OF_VECTOR == 0:
-            return width, joined
-        width *= count
-    return width, len(places)
-
-
 def _write_sums_of_rows(
-    text: KernelText, conv: Convolution, parts: int, size: int, outer: list[tuple[str, int]], width: int, t: str
-) -> None:
-    """Rows of sums that neighbour in the result, too: vectors. outer: how the rows lie, by names and sizes."""
-    steps = _steps(conv)
+    text: KernelText, conv: Convolution, parts: int, size: int, places: list[tuple[str, int]], room: int
+) -> int:
+    """Add rows of sums to those of the first part, and put them where they belong; returns how many times.
+
+    A row has all sums of a place along the first axes. Where those of the last one of them neighbour in the result, as
+    many rows are taken at once as there are in a line of the cache.
+    """
+    to = dict(zip("ngo", conv.out_steps, strict=True))
+    to |= {f"i{a}": axis.out_step for a, axis in enumerate(conv.axes)}
+    names, counts = [name for name, _ in places], [count for _, count in places]
+    source = dict(zip(names, row_major([*counts[:-1], room or counts[-1]]), strict=True))
+    many = (k for k in range(1, len(places)) if math.prod(counts[:k]) >= machine_model.MOST_PARTS)
+    *outer, last = names[: next(many, len(places) - 1)]
+    together = machine_model.FLOATS_OF_VECTOR if to[last] == 1 else 1
+    tiles = [*counts[: len(outer)], -(-counts[len(outer)] // together)]
     with text.loop("u", "start", "stop"):
-        write_places(text, "u", [name for name, _ in outer], [count for _, count in outer])
-        text.line(f"y = {total(*((name, steps[name]) for name, _ in outer), conv.out_start)}")
-        level = text.depth
-        e = write_vectors(text, "e", width)
-        text.line(f"out[y + {e}] = {t}(0)")
-        text.close(level)
-        text.open(f"for part in range({parts}):")
-        e = write_vectors(text, "e", width)
-        text.line(f"out[y + {e}] = out[y + {e}] + sums[{total(('part', size), ('u', width), e)}]")
+        write_places(text, "u", [*outer, "tile"], tiles)
+        text.line(f"first = {total(('tile', together))}")
+        text.line(f"rows = minimum({together}, {counts[len(outer)]} - first)")
+        for name, steps, start in (("s", source, 0), ("y", to, conv.out_start)):
+            text.line(f"{name} = {total(*((axis, steps[axis]) for axis in outer), ('first', steps[last]), start)}")
+        text.line(f"size = {total(('rows', source[last]))}")
+        with text.loop("part", 1, parts), text.loop("e", "size"):
+            text.line(f"sums[s + e] = sums[s + e] + sums[{total(('part', size), 's', 'e')}]")
+        inner: list[tuple[str, int | str]] = [(last, "rows"), *places[len(outer) + 1 :]]
+        inner.sort(key=lambda place: -to[place[0]])
+        write_loops(text, inner)
+        place, sum_place = (
+            total(name, *((axis, steps[axis]) for axis, _ in inner)) for name, steps in (("y", to), ("s", source))
+        )
+        text.line(f"out[{place}] = sums[{sum_place}]")
+    return math.prod(tiles)
 
 
-def _steps(conv: Convolution) -> dict[str, int]:
-    """How far apart in the result the neighbours along each axis lie."""
-    steps = dict(zip("ngo", conv.out_steps, strict=True))
-    return steps | {f"i{a}": axis.out_step for a, axis in enumerate(conv.axes)}
-
-
-def write_loops(text: KernelText, loops: list[tuple[str, int]]) -> None:
+def write_loops(text: KernelText, loops: Sequence[tuple[str, int | str]]) -> None:
     for name, count in loops:
         text.open(f"for {name} in range({count}):")

@@ -92,8 +92,8 @@ def window_products(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution
     place = total(("n", conv.out_steps[0]), ("g", conv.out_steps[1]), ("first", conv.axes[0].out_step))
     y, y_place, y_pitch = ("out", place, conv.out_steps[2]) if plan.direct else ("result", "y0", room)
     text.line(
-        f"gemm_windows_{cast(out.dtype)}(blas, {conv.outputs}, {number}, {lanes}, {terms}, table, t0, {x}, x0, "
-        f"weights, {total(('g', conv.outputs * terms))}, {y}, {y_place}, {y_pitch})"
+        f"gemm_windows_{cast(out.dtype)}(blas, {conv.outputs}, {number}, {lanes}, {terms}, table, t0, "
+        f"t0 + {terms}, {x}, x0, weights, {total(('g', conv.outputs * terms))}, {terms}, 0, {y}, {y_place}, {y_pitch})"
     )
     if not plan.direct:
         result = target.scratch((tasks, conv.outputs * room), out.dtype)

@@ -1,6 +1,6 @@
-"""Kernels that find where the first maximum or minimum along an axis lies, with vectors along other axes.
+"""Kernels that find where the first maximum or minimum along an axis lies, of columns that fit into a vector together.
 
-Knows the interface of a target. A NaN counts as the extremum; the first one wins. Rows are reductions instead.
+Knows the interface of a target. A NaN counts as the extremum; the first one wins. Others are reductions instead.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from functad import machine_model
 from functad.dtypes import compute_dtype, kind_of
 from functad.primitives.loops.text import cast
 
@@ -30,28 +29,22 @@ def position_rule(kind: str) -> Callable[..., None]:
         buffers: dict[str, tuple[Any, str]] = {"x": (x, "r"), "out": (out, "w")}
         held = np.dtype(np.uint8) if x.dtype == np.bool_ else compute_dtype(x.dtype)
         buffers["best"] = (target.scratch((outer, inner), held), "w")
-        if outer >= machine_model.FEW_ROWS:
-            body = _columns_text(length, inner, kind, x.dtype, index_dtype, "range(start, stop)", f"range({inner})")
-            target.kernel(name, body, buffers, outer, rows=True, row_reads=("x",), **costs)
-            return
-        body = _columns_text(length, inner, kind, x.dtype, index_dtype, f"range({outer})", "range(start, stop)")
-        target.kernel(name, body, buffers, inner, **costs)
+        body = _columns_text(length, inner, kind, x.dtype, index_dtype)
+        target.kernel(name, body, buffers, outer, rows=True, row_reads=("x",), **costs)
 
     return rule
 
 
-def _columns_text(
-    length: int, inner: int, kind: str, dtype: np.dtype, index_dtype: np.dtype, rows: str, columns: str
-) -> str:
+def _columns_text(length: int, inner: int, kind: str, dtype: np.dtype, index_dtype: np.dtype) -> str:
     index = cast(index_dtype)
     return f"""\
-for r in {rows}:
-    for i in {columns}:
+for r in range(start, stop):
+    for i in range({inner}):
         best[{inner} * r + i] = {_element(f"x[{length * inner} * r + i]", dtype)}
         out[{inner} * r + i] = {index}(0)
     for j in range(1, {length}):
         place = {index}(j)
-        for i in {columns}:
+        for i in range({inner}):
             element = {_element(f"x[{length * inner} * r + {inner} * j + i]", dtype)}
             so_far = best[{inner} * r + i]
             better = {_better(kind, dtype).replace("best", "so_far")}

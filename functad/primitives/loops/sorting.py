@@ -133,7 +133,8 @@ def _sort_by(
     if len(keys) == 1 and sorts_in_parts(kernel.rows, keys[0]):
         _sort_in_parts(kernel, keys[0], names, moves, kept, indices)
         return
-    counts = kernel.rows.length <= machine_model.COUNTED_ROW
+    is_wide = len(keys) == 1 and keys[0].word.itemsize == 8  # eight digits, but one comparison
+    counts = kernel.rows.length <= machine_model.COUNTED_ROW * (2 if is_wide else 1)
     (_sort_by_counting if counts else _sort_by_digits)(kernel, keys, moves, kept)
 
 

@@ -123,7 +123,7 @@ def _reduce(target: Any, op: str, x: Any, out: Any, layout: WindowLayout) -> Non
         _reduce_by_axes(target, op, x, out, layout, axes)
         return
     combination = _combination(op, out.dtype)
-    if layout.inner == 1 and layout.axes[-1].window > machine_model.WINDOW_LONG_AXIS and not has_holes:
+    if layout.inner == 1 and layout.axes[-1].window > _longest_across(layout, out.dtype) and not has_holes:
         by_windows(target, name, layout, combination, {"x": x}, out)
         return
     # Rows of narrow floats would be rounded after each step.
@@ -132,6 +132,12 @@ def _reduce(target: Any, op: str, x: Any, out: Any, layout: WindowLayout) -> Non
     by_rows(target, name, layout, combination, {"x": x}, total)
     if rounds:
         _round(target, total, out)
+
+
+def _longest_across(layout: WindowLayout, dtype: np.dtype) -> int:
+    """The elements of a window up to which vectors go from window to window: half as many where that is far."""
+    is_near = layout.axes[-1].stride * dtype.itemsize <= machine_model.NEAR_WINDOWS and not is_narrow_float(dtype)
+    return machine_model.WINDOW_LONG_AXIS if is_near else machine_model.WINDOW_LONG_AXIS // 2
 
 
 def _spread(target: Any, x: Any, out: Any, back: WindowLayout) -> None:

@@ -26,6 +26,7 @@ from functad.primitives.loops import (
     convolution_places,
     convolution_products,
     convolution_weight_products,
+    convolution_weight_windows,
     convolution_weights,
     convolution_windows,
 )
@@ -130,7 +131,7 @@ def plain_cotangent(conv):
     """Rows of the window follow each other in memory."""
     if len(conv.axes) not in (1, 2) or conv.axes[-1].rhs_step != 1:
         return False
-    return all(axis.dilation == 1 and axis.rhs_step == conv.axes[1].window for axis in conv.axes[:-1])
+    return all(axis.rhs_step == conv.axes[1].window for axis in conv.axes[:-1])
 
 
 def always(conv):
@@ -145,6 +146,10 @@ def plain_windows(conv):
     return convolution_windows.time_of_windows(conv, 2) < np.inf
 
 
+def plain_weight_windows(conv):
+    return convolution_weight_windows.time_of_weight_windows(conv, 4, 2) < np.inf
+
+
 WAYS = {
     "any": (convolution_direct.any_convolution, always),
     "rows": (convolution_direct.rows, plain_rows),
@@ -153,6 +158,7 @@ WAYS = {
     "places": (convolution_places.places, plain_places),
     "windows": (convolution_windows.window_products, plain_windows),
     "products": (convolution_products.products, always),
+    "weight windows": (convolution_weight_windows.weight_windows, plain_weight_windows),
     "weight products": (convolution_weight_products.weight_products, always),
 }
 
@@ -216,7 +222,6 @@ def test_holes_in_the_input_are_left_out(name, monkeypatch):
 def test_parts_without_holes_are_no_gradients_of_weights(monkeypatch):
     """A part of the outputs may have more taps than places, where the whole has as many of both."""
     monkeypatch.setattr(machine_model, "DILATION_WORTH_SPLITTING", 0)
-    monkeypatch.setattr(machine_model, "CONVOLUTION_WORTH_PRODUCTS", 0)
     for windows, dilation in (((5,), (2,)), ((5, 3), (3, 1)), ((3, 5), (2, 2))):
         args = [numbers((2, 3, *(3 for _ in windows))), numbers((4, 3, *windows), seed=1)]
         padding = tuple((b - 1, 2 * k - 3 * b - 1) for k, b in zip(windows, dilation, strict=True))
@@ -242,12 +247,10 @@ def test_what_is_one_matrix_product_in_every_layout(name, shapes, monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint64", "float16", "float64", "complex64", "complex128"])
-def test_dtypes(dtype, monkeypatch):
+def test_dtypes(dtype):
     tolerance = {"float16": 1e-3, "float64": 1e-14, "complex64": 3e-6, "complex128": 1e-14}.get(dtype, 0)
-    for worth in (0, 1 << 30):
-        monkeypatch.setattr(machine_model, "CONVOLUTION_WORTH_PRODUCTS", worth)
-        for lhs, rhs, params in random_cases(8, seed=3, dtype=dtype):
-            check_loops(conv_general_dilated_p, [lhs, rhs], params, tolerance=tolerance)
+    for lhs, rhs, params in random_cases(8, seed=3, dtype=dtype):
+        check_loops(conv_general_dilated_p, [lhs, rhs], params, tolerance=tolerance)
 
 
 @pytest.mark.parametrize(
@@ -276,7 +279,7 @@ def test_infinities_and_nan_reach_what_they_should(name, value, monkeypatch):
         check_loops(conv_general_dilated_p, [lhs, rhs], parameters(2, layout), tolerance=3e-6)
 
 
-@pytest.mark.parametrize("name", ["few weights", "weight products", "products", "places", "windows"])
+@pytest.mark.parametrize("name", ["few weights", "weight products", "weight windows", "products", "places", "windows"])
 def test_threads_change_no_bit(name, monkeypatch):
     used = force(monkeypatch, name)
     shapes, layouts = [(7, 2, 6, 6), (7, 3, 4, 4)], ((1, 0, 2, 3),) * 3
@@ -379,7 +382,7 @@ CHOICES = {
         ["convolution_groups"],
     ),
     "of one pixel": ((8, 28, 28, 256), (1, 1, 256, 64), parameters(2, CHANNELS_LAST), []),
-    "tiny": ((1, 1, 4), (1, 1, 2), parameters(1), ["convolution"]),
+    "tiny": ((1, 1, 4), (1, 1, 2), parameters(1), ["convolution_unrolled"]),
 }
 
 
@@ -408,6 +411,44 @@ def test_vectors_of_windows_where_that_takes_less_time(shapes, changes, name, mo
     shapes = [tuple(shape[axis] for axis in axes) for shape, axes in zip(shapes, last, strict=True)]
     if len(shapes[0]) == 4:
         assert "convolution_windows" not in kernels(*shapes, parameters(2, CHANNELS_LAST, **changes))
+
+
+def weights_of(lhs_shape, cotangent_shape, **changes):
+    """The gradient of a convolution's weights as a convolution, channels first."""
+    return kernels(lhs_shape, cotangent_shape, parameters(2, ((1, 0, 2, 3),) * 3, **changes))
+
+
+HALVED = {"padding": ((2, 1), (2, 1)), "rhs_dilation": (2, 2)}
+
+
+@pytest.mark.parametrize(
+    "shapes, changes, name",
+    [
+        ([(16, 32, 28, 28), (16, 32, 28, 28)], {"padding": ((1, 1), (1, 1))}, "windows"),
+        ([(16, 32, 28, 28), (16, 32, 14, 14)], HALVED, "windows"),
+        ([(16, 3, 112, 112), (16, 64, 56, 56)], {"padding": ((3, 2), (3, 2)), "rhs_dilation": (2, 2)}, "windows"),
+        ([(16, 3, 64, 64), (16, 32, 64, 64)], {"padding": ((1, 1), (1, 1))}, "of_rows"),  # 3 of 8 lanes
+        ([(16, 3, 28, 28), (16, 256, 28, 28)], {"padding": ((1, 1), (1, 1))}, "unrolled"),
+        ([(16, 16, 28, 28), (16, 32, 28, 28)], {"padding": ((1, 1), (1, 1))}, "of_rows"),
+        ([(16, 8, 28, 28), (16, 16, 14, 14)], HALVED, "windows"),  # less is copied, element by element
+        ([(16, 3, 64, 64), (16, 16, 32, 32)], {"padding": ((1, 0), (1, 0)), "rhs_dilation": (2, 2)}, "of_rows"),
+        ([(16, 16, 28, 28), (16, 24, 28, 28)], {"padding": ((1, 1), (1, 1))}, "windows"),  # too many sums at a time
+        ([(8, 8, 56, 56), (8, 8, 56, 56)], {"padding": ((3, 3), (3, 3))}, "windows"),  # 7 taps are read one by one
+    ],
+)
+def test_weights_by_vectors_of_windows_where_that_takes_less_time(shapes, changes, name, monkeypatch):
+    monkeypatch.setattr(loops_tools, "WINDOW_LANES", {"float32": 8, "float64": 4})
+    assert weights_of(*shapes, **changes) == [f"weights_{name}", "add_parts"]
+    monkeypatch.setattr(loops_tools, "WINDOW_LANES", {})
+    assert "weights_windows" not in weights_of(*shapes, **changes)
+
+
+def test_few_outputs_whose_input_is_read_where_it_lies_are_no_vectors_of_windows(monkeypatch):
+    monkeypatch.setattr(loops_tools, "WINDOW_LANES", {"float32": 8, "float64": 4})
+    lhs_shape, rhs_shape, params, expected = CHOICES["text, weights"]
+    assert kernels(lhs_shape, rhs_shape, params) == expected
+    padded = [(16, 64, 28, 28), (16, 16, 28, 28)]
+    assert weights_of(*padded, padding=((1, 1), (1, 1)))[0] == "weights_windows"
 
 
 @pytest.mark.parametrize("case", CHOICES)
@@ -453,14 +494,21 @@ def test_windows_that_hardly_overlap_are_copied_at_once(shapes, changes):
     assert kernel.name == "convolution_unrolled" and "padded" not in kernel.buffers
 
 
-@pytest.mark.parametrize("order, rows", [((1, 0, 2, 3), 32), ((2, 3, 0, 1), 25 * 32)])
-def test_sums_of_weights_lie_as_the_weights_do(order, rows):
-    """Channels first one row for each output's weights, channels last one for each tap and feature."""
+@pytest.mark.parametrize(
+    "order, row",
+    [
+        ((1, 0, 2, 3), r"n \* 25 \+ i0 \* 5 \+ i1\] = sums.* n \* 25 \+ i0 \* 5 \+ i1\]"),
+        ((2, 3, 0, 1), r" o\] = sums.* o\]"),
+    ],
+)
+def test_sums_of_weights_lie_as_the_weights_do(order, row):
+    """Channels first all weights of an output are one row of both, channels last those of a tap and feature."""
     layouts = ((1, 0, 2, 3), (1, 0, 2, 3), order)
     shapes = [(2, 32, 28, 28), (2, 32, 14, 14)]
     params = parameters(2, layouts, rhs_dilation=(2, 2), padding=((2, 1), (2, 1)))
     *_, add_parts = record(conv_general_dilated_p, [zeros(shape) for shape in shapes], params).instructions
-    assert (add_parts.name, add_parts.n) == ("add_parts", rows)
+    assert (add_parts.name, add_parts.n) == ("add_parts", 32)
+    assert re.search(row, add_parts.body.splitlines()[-1])
 
 
 # --- compiled -----------------------------------------------------------------------------------------------
@@ -562,6 +610,43 @@ def test_windows_are_what_is_compiled(case, dtype):
     np.testing.assert_allclose(results[0], expected, rtol=0, atol=tolerance)
 
 
+@pytest.mark.skipif(not lanes_of_windows("float32"), reason="the processor has no vectors for products of windows")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("layout", ["channels first", "channels last"])
+@pytest.mark.parametrize(
+    "case", ["strides", "large strides", *(case for case in COMPILED if case.startswith("windows"))]
+)
+def test_weights_by_windows_are_what_is_compiled(case, layout, dtype, monkeypatch):
+    monkeypatch.setattr(convolution_weights, "suits_few_weights", lambda conv, itemsize: False)
+    lhs_shape, rhs_shape, changes = COMPILED[case]
+    places = range(2, len(lhs_shape))
+    axes = (0, *places, 1) if layout == "channels last" else range(len(lhs_shape))
+    lhs = np.ascontiguousarray(numbers(lhs_shape, dtype).transpose(axes))
+    spec = tuple(map(int, np.argsort(axes)))
+    params = parameters(len(places), (spec, range(len(spec)), spec), **changes)
+    kernel = Aval(rhs_shape, lhs.dtype)
+    out = conv_general_dilated_p.abstract_eval(aval_of(lhs), kernel, **params)
+    cotangent = numbers(out.shape, dtype, seed=1)
+
+    def weights(lhs, cotangent):
+        _, linear = linearize_flat(
+            lambda rhs: [bind(conv_general_dilated_p, lhs, rhs, **params)], [np.zeros(rhs_shape, dtype)], [True]
+        )
+        return linear.transpose([cotangent])
+
+    program = simplify(trace_to_program(weights, [aval_of(lhs), aval_of(cotangent)]))
+    executable = OpenExecutable(program)
+    assert "weights_windows" in executable.kernels
+    results = []
+    for threads in (1, 2):
+        with config.context(num_threads=threads):
+            results.append(executable([lhs, cotangent])[0])
+    assert np.array_equal(*results)
+    expected = np.asarray(interpreter.compile_program(program)([lhs, cotangent])[0])
+    tolerance = {"float64": 1e-13}.get(dtype, 5e-6) * np.max(np.abs(expected))
+    np.testing.assert_allclose(results[0], expected, rtol=0, atol=tolerance)
+
+
 @pytest.mark.parametrize("value", [np.inf, np.nan])
 def test_what_is_not_finite_in_places(value):
     """An infinite weight makes NaN of padding, an infinite pixel reaches only the windows that hold it."""
@@ -612,8 +697,9 @@ def test_convolutions_of_other_sizes_share_kernels():
 
     step = functad.jit(functad.grad(loss, argnums=(0, 1)))
     names = re.findall(r"^def ([a-z_]+?)(?:_\d+)?\(", str(step.lower(xs, kernels).kernels), re.MULTILINE)
-    assert {name for name in names if name.startswith("weights_")} == {"weights_unrolled"}
-    assert names.count("add_parts") == names.count("weights_unrolled") == 1
+    (way,) = {name for name in names if name.startswith("weights_")}
+    assert names.count(way) <= 2  # with rows of an image, and with images as rows
+    assert names.count("add_parts") == 1
     assert names.count("convolution_places") <= 2  # of five: with one row of outputs at a time, and with several
     for found, expected in zip(step(xs, kernels), functad.grad(loss, argnums=(0, 1))(xs, kernels), strict=True):
         for one, other in zip(found, expected, strict=True):

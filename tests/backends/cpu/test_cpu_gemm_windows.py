@@ -25,15 +25,17 @@ def has_avx2():
 @pytest.mark.skipif(not has_avx2(), reason="the processor has no such vectors")
 @pytest.mark.parametrize("dtype", WORDS)
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 6, 7, 11, 16])
-@pytest.mark.parametrize("vectors, terms", [(1, 1), (2, 75), (5, 256), (4, 601)])
-def test_machine_code_and_plain_python(dtype, rows, vectors, terms):
-    """The last two vectors overlap where their number is even, as those of a row do."""
+@pytest.mark.parametrize(
+    "vectors, terms, added", [(1, 1, 0), (2, 75, 0), (5, 256, 0), (4, 601, 0), (3, 49, 1), (4, 300, 1)]
+)
+def test_machine_code_and_plain_python(dtype, rows, vectors, terms, added):
+    """The last two vectors overlap where their number is even, as those of a row do, unless they are added."""
     rng, lanes = np.random.default_rng(rows + terms), LANES[dtype]
-    x, a = rng.standard_normal(900).astype(dtype), rng.standard_normal((rows, terms)).astype(dtype)
-    offsets, places = rng.integers(0, 700, terms), rng.integers(0, 200 - lanes, vectors)
+    x, a = rng.standard_normal(900).astype(dtype), rng.standard_normal((rows, terms + 3)).astype(dtype)
+    offsets, places = rng.integers(0, 700, terms), rng.integers(0, 200 - 2 * lanes, vectors)
     offsets[-1], places[-1] = 700, 200 - lanes
     to = lanes * np.arange(vectors)
-    if vectors % 2 == 0:
+    if vectors % 2 == 0 and not added:
         to[-1] -= 3
         places[-1] = places[-2] + lanes - 3
     table = np.concatenate([offsets, np.stack([places, to], 1).reshape(-1)])
@@ -41,17 +43,19 @@ def test_machine_code_and_plain_python(dtype, rows, vectors, terms):
     expected = c.astype("f8")
     for v in range(vectors):
         windows = x.astype("f8")[offsets[:, None] + places[v] + np.arange(lanes)]
-        expected[:, to[v] : to[v] + lanes] = a.astype("f8") @ windows
+        expected[:, to[v] : to[v] + lanes] = 7 * added + a[:, :terms].astype("f8") @ windows
     plain = c.copy().reshape(-1)
     WORDS[dtype](
-        None, rows, vectors, lanes, terms, table, 0, x, 0, a.reshape(-1), 0, plain, 0, c.shape[1]
+        None, rows, vectors, lanes, terms, table, 0, terms, x, 0, a.reshape(-1), 0, terms + 3, added, plain, 0,
+        c.shape[1],
     )  # fmt: skip
     if sys.platform == "linux":
-        x, a, table = before_a_wall(x), before_a_wall(a), before_a_wall(table)
+        x, table = before_a_wall(x), before_a_wall(table)
+        a = before_a_wall(a.reshape(-1)[: a.size - 3])
     handle = gemm_table.windows_handle(np.dtype(dtype))
-    ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 9)(int(handle[0]))(
-        handle.ctypes.data, rows, vectors, terms, table.ctypes.data, x.ctypes.data, a.ctypes.data, c.ctypes.data,
-        c.shape[1],
+    ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 12)(int(handle[0]))(
+        handle.ctypes.data, rows, vectors, terms, table.ctypes.data, table[terms:].ctypes.data, x.ctypes.data,
+        a.ctypes.data, terms + 3, added, c.ctypes.data, c.shape[1],
     )  # fmt: skip
     tolerance = TOLERANCE[dtype] * 10 * terms**0.5
     np.testing.assert_allclose(c, expected, rtol=0, atol=tolerance)

@@ -424,6 +424,8 @@ def test_running_log_sum_exp(dtype):
 
 
 ROWS_OF_BLOCKS = [((2, n), 1) for n in (15, 16, 128, 300)]
+BLOCKS_OF_COLUMNS = [((9, 5, n), 1) for n in (2, 4)]
+COLUMNS = [((3, 50), 0), ((2, 10, 4), 1), ((9, 10, 3), 1), ((9, 10, 40), 1)]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int8", "uint64", "bool"])
@@ -440,7 +442,10 @@ def test_position_in_rows_of_two(name, dtype):
 @pytest.mark.parametrize("dtype", SOME)
 def test_positions(name, dtype):
     rng = np.random.default_rng(10)
-    for index_dtype, shapes in [("int32", [*AXES, *ROWS_OF_BLOCKS]), ("uint8", [((300, 2), 0), ((9, 10), 1)])]:
+    for index_dtype, shapes in [
+        ("int32", [*AXES, *ROWS_OF_BLOCKS, *BLOCKS_OF_COLUMNS]),
+        ("uint8", [((300, 2), 0), ((9, 10), 1)]),
+    ]:
         for shape, axis in shapes:
             x = random_array(rng, shape, dtype, special=rng.random() < 0.5)
             params = {"axes": (axis,), "index_dtype": np.dtype(index_dtype)}
@@ -458,13 +463,30 @@ def test_positions(name, dtype):
 @pytest.mark.parametrize("dtype", ["float16", "float64", "uint8", "bool"])
 def test_positions_as_reductions(name, dtype):
     rng = np.random.default_rng(11)
-    for shape, axis in [((3, 512), 1), ((2, 700), 1), ((40000,), 0), ((30000, 5), 0), ((5, 1), 1), ((2, 3, 1000), 2)]:
+    for shape, axis in [
+        ((3, 512), 1),
+        ((2, 700), 1),
+        ((40000,), 0),
+        ((300, 5), 0),
+        ((5, 1), 1),
+        ((2, 3, 1000), 2),
+        *COLUMNS,
+    ]:
         x = random_array(rng, shape, dtype, special=len(shape) > 1)
         params = {"axes": (axis,), "index_dtype": np.dtype("int32")}
         steps = lower_program(program_of(registry[name], [x], params)).schedule.steps
         assert any(isinstance(s, NestStep) for s in steps)
         assert not any(isinstance(s, KernelStep) and s.name.startswith("arg") for s in steps)
         check_program(registry[name], [x], params)
+
+
+@pytest.mark.parametrize(("dtype", "columns"), [("float32", 8), ("float64", 4), ("int8", 2)])
+def test_positions_of_columns_that_fit_into_a_vector_are_one_kernel(dtype, columns):
+    params = {"axes": (1,), "index_dtype": np.dtype("int32")}
+    x = random_array(np.random.default_rng(12), (8, 5, columns), dtype, special=True)
+    steps = lower_program(program_of(registry["argmax"], [x], params)).schedule.steps
+    assert [s.name for s in steps if isinstance(s, KernelStep)] == ["argmax"]
+    check_program(registry["argmax"], [x], params)
 
 
 @pytest.mark.parametrize("name", ["argmax", "argmin"])

@@ -103,3 +103,11 @@ def test_permutations_are_sorted_in_buckets(n):
     assert ("write_line(" in shuffled.lower(key).kernels) == (n > 100_000)
     assert "def sort_buckets" in shuffled.lower(key).kernels
     np.testing.assert_array_equal(shuffled(key), functad.random.permutation(key, n))
+
+
+@pytest.mark.parametrize(("dtype", "length", "kernel"), [("int64", 120, "sort_rows"), ("int64", 170, "sort_positions")])
+def test_wide_keys_are_counted_in_longer_rows(dtype, length, kernel):
+    x = np.random.default_rng(20).integers(-(2**62), 2**62, (5, length)).astype(dtype)
+    step = functad.jit(lambda x: jnp.argsort(x, 1))
+    assert f"def {kernel}(" in str(step.lower(x).kernels)
+    np.testing.assert_array_equal(step(x), np.argsort(x, 1, kind="stable"))

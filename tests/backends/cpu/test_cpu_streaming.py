@@ -13,7 +13,7 @@ RNG = np.random.default_rng(8)
 
 @pytest.fixture(autouse=True)
 def all_are_large(monkeypatch):
-    monkeypatch.setattr(machine_model, "STREAMED_BYTES", 0)
+    monkeypatch.setattr(machine_model, "LOOP_STREAMED_BYTES", 0)
 
 
 def text_of(f, *args, **given):

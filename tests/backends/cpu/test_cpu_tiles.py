@@ -49,7 +49,7 @@ def test_memory_of_large_results_is_asked_for(monkeypatch):
 
 @pytest.mark.parametrize(("shape", "dtype"), [((16, 48), "float32"), ((2, 16, 32), "uint32"), ((8, 24), "int64")])
 def test_large_results_pass_by_the_caches(monkeypatch, dtype, shape):
-    monkeypatch.setattr(machine_model, "LEAST_STREAMED", 0)
+    monkeypatch.setattr(machine_model, "SQUARES_STREAMED_BYTES", 0)
     monkeypatch.setattr(machine_model, "FEWEST_OF_SQUARES", 1)
     x = (RNG.normal(size=shape) * 9).astype(dtype)
 
@@ -65,7 +65,7 @@ def test_large_results_pass_by_the_caches(monkeypatch, dtype, shape):
 
 @pytest.mark.parametrize("before", [1, 16])
 def test_rows_that_do_not_begin_with_a_cache_line_are_streamed(monkeypatch, before):
-    monkeypatch.setattr(machine_model, "LEAST_STREAMED", 0)
+    monkeypatch.setattr(machine_model, "SQUARES_STREAMED_BYTES", 0)
     x, front = RNG.normal(size=(64, 32)).astype(np.float32), np.ones((32, before), np.float32)
     found = functad.jit(lambda x, front: jnp.concatenate([front, x.T], 1))(x, front)
     np.testing.assert_array_equal(found, np.concatenate([front, x.T], 1))
@@ -105,7 +105,7 @@ def test_llvm_works_on_what_is_only_moved_though_no_element_stands_in_its_text(s
 
 @pytest.mark.parametrize(("dtype", "side"), [("float32", 16), ("uint64", 8), ("float64", 8)])
 def test_bands_of_columns(monkeypatch, dtype, side):
-    monkeypatch.setattr(machine_model, "LEAST_STREAMED", 0)
+    monkeypatch.setattr(machine_model, "SQUARES_STREAMED_BYTES", 0)
     monkeypatch.setattr(machine_model, "FEWEST_OF_SQUARES", 1)
     x = (RNG.normal(size=(12 * side, 2 * side)) * 9).astype(dtype)
     both = lambda x, y: (x.T, x.T * 3 - y)  # noqa: E731
@@ -127,7 +127,7 @@ def test_what_is_only_moved_goes_from_its_band_to_memory():
 
 @pytest.mark.parametrize(("dtype", "side"), [("float32", 16), ("float64", 8)])
 def test_squares_begin_with_cache_lines_wherever_the_operand_does(monkeypatch, dtype, side):
-    monkeypatch.setattr(machine_model, "LEAST_STREAMED", 0)
+    monkeypatch.setattr(machine_model, "SQUARES_STREAMED_BYTES", 0)
     monkeypatch.setattr(machine_model, "FEWEST_OF_SQUARES", 1)
     rows, columns = 4 * side, 3 * side
     memory, y = np.zeros(rows * columns + side, dtype), RNG.normal(size=(columns, rows)).astype(dtype)
@@ -142,7 +142,7 @@ def test_squares_begin_with_cache_lines_wherever_the_operand_does(monkeypatch, d
 
 
 def test_squares_do_not_overlap_where_rows_begin_differently_or_what_is_read_is_written(monkeypatch):
-    monkeypatch.setattr(machine_model, "LEAST_STREAMED", 0)
+    monkeypatch.setattr(machine_model, "SQUARES_STREAMED_BYTES", 0)
     monkeypatch.setattr(machine_model, "FEWEST_OF_SQUARES", 1)
     x = RNG.normal(size=(128, 64)).astype(np.float32)
     wide = RNG.normal(size=(128, 72)).astype(np.float32)

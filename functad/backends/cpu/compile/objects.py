@@ -40,7 +40,7 @@ _loaded: WeakValueDictionary[str, Loaded] = WeakValueDictionary()
 # what follows the end of an object file is ignored by the tools that read such files.
 _MARK = b"FUNCTAD1"
 _LENGTH = struct.Struct("<I")
-_OURS = re.compile(r"[0-9a-f]{40}\.(o|py|in|plan|cubin)|\.[0-9a-f]{40}\.(o|py|in|plan|cubin)\.\d+-[0-9a-f]+\.part")
+_OURS = r"[0-9a-f]{40}\.(o|py|in|plan|cubin)|\.[0-9a-f]{40}\.(o|py|in|plan|cubin)\.\d+-[0-9a-f]+\.part"
 
 
 class LoadedObject(NamedTuple):
@@ -149,7 +149,7 @@ def cached_files() -> list[tuple[Path, os.stat_result]]:
     files = []
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:
         # Another process may remove a file between two lines.
-        if _OURS.fullmatch(path.name) and path.exists():
+        if re.fullmatch(_OURS, path.name) and path.exists():
             files.append((path, path.stat()))
     return files
 

@@ -15,7 +15,7 @@ from functad.backends.cpu.compile import objects
 from functad.backends.cpu.compile.loader import Loaded
 from functad.system.once import once
 
-_KEY = re.compile(rb"[0-9a-f]{40}")
+_KEY = rb"[0-9a-f]{40}"
 _known: WeakValueDictionary[str, Loaded] = WeakValueDictionary()  # by the key of each kernel in the object
 
 
@@ -74,7 +74,7 @@ def _from_disk(keys: Sequence[str]) -> dict[str, Loaded]:
     groups: dict[str, list[str]] = {}
     for key in keys:
         note = objects.read_kept(f"{key}.in")
-        if note is not None and _KEY.fullmatch(note):
+        if note is not None and re.fullmatch(_KEY, note):
             groups.setdefault(note.decode(), []).append(key)
     found = {}
     for object_key, members in groups.items():

@@ -17,6 +17,7 @@ from functad.backends.cpu.kernels.tile import LineStart, Square, StreamedStore, 
 from functad.dtypes import is_narrow_float, kind_of
 from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
 from functad.lowering.nests.affine import Affine, Symbol, linear, loop
+from functad.lowering.nests.cost import work_of
 from functad.lowering.nests.nest import (
     POST,
     PRE,
@@ -49,6 +50,7 @@ from functad.lowering.nests.reductions import (
     interchanged,
     names_in_nest,
     names_that_change,
+    ones_counted,
     rows_written_out,
     store_at,
     unrolled,
@@ -81,6 +83,7 @@ def emit(nest: Nest, unread: Container[Storage] = ()) -> CpuKernel:
     for arranged in (
         columns_written_out,
         by_whole_numbers,
+        ones_counted,
         unrolled,
         rows_written_out,
         tiled,
@@ -351,9 +354,8 @@ class _CpuEmitter:
         for a in self.nest.accumulators:
             self._line(at + len(trailing), f"{self._element(stores[a.name])} = {start_of_accumulator(a)}")
         self._place([*leading, *self.inner, *trailing])
-        are_exact = all(kind_of(a.dtype) in "iub" for a in self.nest.accumulators)
-        if are_exact and self.nest.points and all(s.level == POST for s in self.nest.stores):
-            self._gather_integers(leading, trailing)
+        if self._gathers_several(leading, trailing[-1]):
+            self._gather_together(leading, trailing)
         else:
             self._gather(leading, trailing)
         first = leading[0] if leading else trailing[0]
@@ -373,17 +375,45 @@ class _CpuEmitter:
             element = self._element(stores[a.name])
             self._line(total, f"{element} = {accumulated(a, element, a.value)}")
 
-    def _gather_integers(self, leading: list[Symbol], trailing: list[Symbol]) -> None:
-        """Several steps of the last reduction loop at once, in whatever order: results are read and written seldom.
+    def _gathers_several(self, leading: list[Symbol], columns: Symbol) -> bool:
+        """Whether several steps at once are faster: each is short, and what is read comes in the order of memory.
 
-        What they read of some columns stays in a cache for all rows of a thread.
+        Extrema of floats take several instructions, each of which waits for the one before.
+        """
+        nest, work = self.nest, work_of(self.nest)
+        if not nest.points or any(s.level == PRE for s in nest.stores):
+            return False
+        if self._gathers_integers:
+            return True
+        if work.calls or any(a.kind != "sum" for a in nest.accumulators if kind_of(a.dtype) not in "iub"):
+            return False
+        if work.bytes <= machine_model.SECOND_CACHE or self._is_read_again(leading, columns):
+            return True
+        least, most = machine_model.ROWS_READ_ALONE
+        read = [s.buffer for s in nest.statements if isinstance(s, Load) and columns in s.offset.symbols()]
+        return not any(least <= columns.extent * b.dtype.itemsize < most for b in read)
+
+    @property
+    def _gathers_integers(self) -> bool:
+        return all(kind_of(a.dtype) in "iub" for a in self.nest.accumulators)
+
+    def _is_read_again(self, leading: list[Symbol], columns: Symbol) -> bool:
+        """Whether each step of the loop before the reduction reads some of the same columns."""
+        read = [s.offset.symbols() for s in self.nest.statements if isinstance(s, Load)]
+        return bool(leading) and any(columns in symbols and leading[-1] not in symbols for symbols in read)
+
+    def _gather_together(self, leading: list[Symbol], trailing: list[Symbol]) -> None:
+        """Several steps of the last reduction loop at once: results are read and written seldom.
+
+        What is read again for each row of a thread goes through a cache some columns at a time.
         """
         taken = names_in_nest(self.nest)
-        reduced, columns, size = self.inner[-1], trailing[-1], machine_model.COLUMNS_OF_INTEGERS
+        reduced, columns, size = self.inner[-1], trailing[-1], machine_model.COLUMNS_READ_AGAIN
         at: dict[Symbol, Affine] = {}
         depth, count = 0, str(columns.extent)
+        in_blocks = columns.extent > size and self._is_read_again(leading, columns)
         for symbol in leading:
-            if symbol is leading[-1] and columns.extent > size:
+            if symbol is leading[-1] and in_blocks:
                 block = loop(fresh(f"{columns.name}_block", taken), -(-columns.extent // size))
                 at = {columns: block * size + Affine(0, [(columns, 1)])}
                 self._line(depth, f"for {block.text()} in range({block.high + 1}):")
@@ -398,7 +428,7 @@ class _CpuEmitter:
             self._open(symbol, depth)
             depth += 1
             self._statements(depth - bool(at), depth)
-        step = machine_model.REDUCED_TOGETHER
+        step = machine_model.REDUCED_TOGETHER if self._gathers_integers else machine_model.SUMMED_TOGETHER
         groups = loop(fresh(f"{reduced.name}_group", taken), max(reduced.extent // step, 1))
         if groups.terms:
             self._line(depth, f"for {groups.text()} in range({groups.high + 1}):")
@@ -432,11 +462,16 @@ class _CpuEmitter:
                         self._line(depth, self._text(at_point(s, {**at, reduced: place}, own)))
         for store in self.nest.stores:
             a = next(a for a in self.nest.accumulators if a.name == store.value)
-            element, total = self._element(store_at(store, at, {})), a.name
-            self._line(depth, f"{total} = {element}")
-            for own in names:
-                self._line(depth, f"{total} = {accumulated(a, total, own.get(a.value, a.value))}")
-            self._line(depth, f"{element} = {total}")
+            element, values = self._element(store_at(store, at, {})), [own.get(a.value, a.value) for own in names]
+            if kind_of(a.dtype) in "iub":  # LLVM orders those, and would compute sums of two in fewer bits
+                self._line(depth, f"{a.name} = {element}")
+                for value in values:
+                    self._line(depth, f"{a.name} = {accumulated(a, a.name, value)}")
+                self._line(depth, f"{element} = {a.name}")
+                continue
+            while len(values) > 1:  # by pairs: fewer of them wait for each other
+                values = [accumulated(a, x, y) for x, y in zip(values[::2], values[1::2])] + values[len(values) & ~1 :]
+            self._line(depth, f"{element} = {accumulated(a, element, values[0])}")
 
     # --- lines -------------------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ def streamed(nest: Nest, unread: Container[Storage]) -> Nest:
     if any(nest.reduced) or nest.accumulators or nest.carried is not None or nest.ordered or not nest.loops:
         return nest
     last, count = nest.loops[-1], machine_model.STREAMED_TOGETHER
-    if _bytes_touched(nest) < machine_model.STREAMED_BYTES:
+    if _bytes_touched(nest) < machine_model.LOOP_STREAMED_BYTES:
         return nest
     read = {s.buffer.storage for s in nest.statements if isinstance(s, Load)}
     chosen = [s for s in nest.stores if s.buffer.storage in unread and s.buffer.storage not in read]

@@ -160,7 +160,7 @@ def _is_streamed(store: Store, rows: Symbol, columns: Symbol, side: int) -> bool
     buffer, offset = store.buffer, store.offset
     fills_lines = side * buffer.dtype.itemsize == machine_model.CACHE_LINE
     is_plain = type(store) is Store and offset.coefficient(columns) == 1 and buffer.dtype in running.ROOMS
-    if not is_plain or not fills_lines or buffer.nbytes < machine_model.LEAST_STREAMED:
+    if not is_plain or not fills_lines or buffer.nbytes < machine_model.SQUARES_STREAMED_BYTES:
         return False
     along = Affine(0, [(rows, offset.coefficient(rows)), (columns, 1)])
     return {rows, columns}.isdisjoint((offset - along).symbols())

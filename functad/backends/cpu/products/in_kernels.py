@@ -73,21 +73,22 @@ gemm_places_f64 = _places_word("gemm_places_f64", np.float64)
 
 def _windows_word(name: str, dtype: type[np.generic]) -> Callable[..., None]:
     def gemm(
-        blas: Any, rows: int, vectors: int, lanes: int, terms: int, table: Any, t_off: int, x: Any, x_off: int,
-        a: Any, a_off: int, c: Any, c_off: int, ldc: int,
+        blas: Any, rows: int, vectors: int, lanes: int, terms: int, table: Any, t_off: int, v_off: int, x: Any,
+        x_off: int, a: Any, a_off: int, lda: int, added: int, c: Any, c_off: int, ldc: int,
     ) -> None:  # fmt: skip
         """C = A X: for each row of A[rows, terms] and each vector of X the sum of terms, a vector of `lanes` in C.
 
-        The table has a place for each term, then two for each vector: term t of vector v is the vector in `x` at
-        `table[t] + table[terms + 2 v]`, and its sum for row r lies in `c` at `r ldc + table[terms + 2 v + 1]`. Vectors
-        may overlap. lanes must be what `Target.window_lanes` says; `blas` is the handle of `Target.blas(dtype,
-        "windows")`.
+        The table has a place for each term, from `t_off` on, and two for each vector, from `v_off` on: term t of vector
+        v is the vector in `x` at `table[t] + table[2 v]`, and its sum for row r lies in `c` at `r ldc + table[2 v +
+        1]`. Vectors may overlap. If `added` is not 0, what C holds is added; vectors then may not overlap in C. lanes
+        must be what `Target.window_lanes` says; `blas` is the handle of `Target.blas(dtype, "windows")`.
         """
-        left = _matrix(a, a_off, terms, (rows, terms))
+        left = _matrix(a, a_off, lda, (rows, terms))
         for v in range(vectors):
-            place, to = table[t_off + terms + 2 * v : t_off + terms + 2 * v + 2]
+            place, to = table[v_off + 2 * v : v_off + 2 * v + 2]
             windows = np.stack([x[x_off + place + t :][:lanes] for t in table[t_off : t_off + terms]])
-            _matrix(c, c_off + to, ldc, (rows, lanes))[...] = left @ windows
+            result = _matrix(c, c_off + to, ldc, (rows, lanes))
+            result[...] = left @ windows + (result if added else 0)
 
     gemm.__name__ = gemm.__qualname__ = name
     return gemm

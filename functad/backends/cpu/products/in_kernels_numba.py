@@ -85,7 +85,8 @@ _register_places(gemm_scalars.gemm_places_f64, types.float64)
 
 
 _WINDOWS_PARAMETERS = (
-    "blas", "rows", "vectors", "lanes", "terms", "table", "table_off", "x", "x_off", "a", "a_off", "c", "c_off", "ldc",
+    "blas", "rows", "vectors", "lanes", "terms", "table", "table_off", "places_off", "x", "x_off", "a", "a_off", "lda",
+    "added", "c", "c_off", "ldc",
 )  # fmt: skip
 
 
@@ -97,6 +98,7 @@ def _register_windows(intrinsic: Callable[..., None], element: types.Type) -> No
     def call(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
         given = dict(zip(_WINDOWS_PARAMETERS, values))
         del given["lanes"]  # the routine knows
+        given["places_off"] = builder.gep(given["table"], [given["places_off"]])
         for name in ("table", "x", "a", "c"):
             given[name] = builder.gep(given[name], [given.pop(f"{name}_off")])
         _call(builder, given["blas"], list(given.values()))

@@ -21,17 +21,16 @@ DEPTH = machine_model.PANEL_DEPTH
 FUNCTIONS = w.GEMM_HANDLE_SIZE  # addresses of functions of `gemm_vectors`, for heights from 1 to ROWS
 
 
-def multiply_windows(handle, rows, vectors, terms, table, x, a, c, ldc) -> None:
+def multiply_windows(handle, rows, vectors, terms, table, places, x, a, lda, added, c, ldc) -> None:
     """C = A times windows of X, as `in_kernels.gemm_windows_f32`, for so many terms at a time that they stay near."""
     item = handle[w.GEMM_ITEM]
-    places = table + 8 * terms
     parts = up(terms, DEPTH)
     depth = up(terms, parts)
     t = 0
     while t < terms:
         rows_of_windows(
-            handle, rows, vectors, min(depth, terms - t), table + 8 * t, places, x, a + item * t, item * terms,
-            c, item * ldc, t,
+            handle, rows, vectors, min(depth, terms - t), table + 8 * t, places, x, a + item * t, item * lda,
+            c, item * ldc, added + t,
         )  # fmt: skip
         t += depth
 
