@@ -28,6 +28,9 @@ from functad.user_source import state as lines
 from functad.user_source import user_source
 
 
+_MOST_OPERATIONS = 200  # of what is printed: of more, Python's part is small beside what recording them takes
+
+
 class PrintedCompound:
     """The function for arguments of certain types, as NumPy's calls.
 
@@ -92,7 +95,9 @@ def printed_compound(
         return _nothing
     try:
         program = recorded(flat, avals)
-        if program is None or len(program.outvars) != 1 or program.outvars[0] in program.invars:
+        if program is None or len(program.outvars) != 1 or len(program.eqns) > _MOST_OPERATIONS:
+            return _nothing
+        if program.outvars[0] in program.invars:
             return _nothing  # an operand that is the result stays the same Array
         (result,) = program.outvars
         out, last = result.aval, next(e.primitive for e in program.eqns if result in e.outvars)

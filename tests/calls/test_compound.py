@@ -159,6 +159,14 @@ def test_what_looks_at_values_or_gives_several_results_runs_as_it_is():
         assert float(nn.logsumexp(jnp.zeros(2), return_sign=True)[1]) == 1.0
 
 
+def test_what_has_very_many_operations_runs_as_it_is():
+    coefficients, x = jnp.ones(300), jnp.array([0.5])
+    slopes = [functad.grad(lambda x: jnp.sum(jnp.polyval(coefficients, x)))(x) for _ in range(3)]
+    assert all(same(slope, slopes[0]) for slope in slopes)
+    records = [records_of(lambda x: jnp.polyval(coefficients, x), x) for _ in range(3)]
+    assert CompoundOp not in map(type, records[-1])
+
+
 def test_errors_are_those_of_the_function():
     for _ in range(3):
         with pytest.raises(AxisError, match="mean: axis 2"):
