@@ -27,8 +27,7 @@ from functad.transforms.printed import printed, recorded
 from functad.user_source import state as lines
 from functad.user_source import user_source
 
-
-_MOST_OPERATIONS = 200  # of what is printed: of more, Python's part is small beside what recording them takes
+_MOST_OPERATIONS = 400  # of what is printed: of more, Python's part is small beside what recording them takes
 
 
 class PrintedCompound:
