@@ -120,9 +120,9 @@ WINDOWS_CUT_OFF = 1 / 16
 """of all windows, at least, that reach beyond the operand, for a nest with borders instead of a kernel. Compared."""
 
 WINDOW_LONG_AXIS = 32
-"""elements of a window along an axis beyond which it is gone through in a loop, half as many where windows begin more
-than NEAR_WINDOWS apart. Compared with 16, Zen 3: windows of 26 to 32 take 0.2 to 0.8 of the time; with 64 windows of 33
-take up to 6.8."""
+"""elements of a window along an axis beyond which it is gone through in a loop, half as many of narrow floats and where
+windows begin more than NEAR_WINDOWS apart. Compared with 16, Zen 3: windows of 26 to 32 take 0.2 to 0.8 of the time;
+with 64 windows of 33 take up to 6.8."""
 
 NEAR_WINDOWS = 8
 """bytes. Compared, Zen 3: windows of 30 float32 that begin two apart take 0.44 and 0.79 of the time, of float64 1.19;

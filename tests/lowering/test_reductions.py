@@ -150,6 +150,13 @@ def test_ones_and_zeros_of_rows_are_counted_in_integers(columns: int, dtype: str
     assert (f"= f{dtype[5:]}(gt" in text) == (columns == 1)  # no other use of ones
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_sums_of_ones_of_narrow_floats_are_rounded_once(dtype: str) -> None:
+    x = array(7, 5001)
+    found = np.asarray(functad.jit(lambda x: jnp.sum((x > 0).astype(dtype), 1))(x))
+    np.testing.assert_array_equal(found, (x > 0).sum(1).astype(found.dtype), strict=True)
+
+
 @pytest.mark.parametrize(
     "f", [lambda x: jnp.sum(jnp.where(x > 0, x, 1), 1), lambda x: jnp.sum((x > 0).astype("float32"), 0)]
 )

@@ -135,7 +135,10 @@ def _reduce(target: Any, op: str, x: Any, out: Any, layout: WindowLayout) -> Non
 
 
 def _longest_across(layout: WindowLayout, dtype: np.dtype) -> int:
-    """The elements of a window up to which vectors go from window to window: half as many where that is far."""
+    """The elements of a window up to which vectors go from window to window: half as many where that is far.
+
+    Of narrow floats they are half as many anyway.
+    """
     is_near = layout.axes[-1].stride * dtype.itemsize <= machine_model.NEAR_WINDOWS and not is_narrow_float(dtype)
     return machine_model.WINDOW_LONG_AXIS if is_near else machine_model.WINDOW_LONG_AXIS // 2
 
