@@ -550,7 +550,11 @@ def run_bare(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def composed(fun: F) -> F:
-    """A decorator: outside of traces the function, made of primitives, with a result of no weak dtype, runs bare."""
+    """A decorator: outside of traces the function, made of primitives, with a result of no weak dtype, runs bare.
+
+    For functions of keys, whose shapes are often met once: `calls.compound` takes plain numbers alone, and prints what
+    is met twice; it has gradients and weak types, which nothing that runs bare has.
+    """
 
     @functools.wraps(fun)
     def function(*args: Any) -> Any:

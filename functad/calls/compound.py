@@ -22,7 +22,8 @@ from functad.transforms.at_once import TraceAtOnce
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_STATIC = {type(None), bool, int, str}  # the types of static arguments whose values are told apart by ==
+_STATIC = {type(None), bool, str}  # the types of static arguments whose values are told apart by ==
+_MOST_NUMBERS = 16  # that a function is printed for, so that one which changes with each call costs little
 
 
 def compound(fun: F) -> F:
@@ -47,6 +48,7 @@ def _run(fun: Callable[..., Any], trace: TraceAtOnce | None, args: Sequence[Any]
         return None
     arguments = (*args, *kwargs.values())
     signature: list[Any] = []
+    numbers: list[Any] = []  # static ones
     values: list[np.ndarray] = []
     own: list[int] = []  # the places of the trace's tracers
     met: list[Tracer] = []
@@ -64,26 +66,43 @@ def _run(fun: Callable[..., Any], trace: TraceAtOnce | None, args: Sequence[Any]
             values.append(x._value)
         elif kind in _STATIC:
             signature.append((kind, x))
-        elif kind is float:
-            signature.append(x.hex())
+        elif kind is int or kind is float:
+            signature.append(kind)
+            numbers.append(x if kind is int else x.hex())
         elif kind is tuple and all([type(i) is int for i in x]):
             signature.append(x)
         else:
             return None
-    of_types = _functions(fun, settings, tuple(kwargs), tuple(own), *signature)
-    if of_types.is_new:
-        of_types.is_new = False
+    known = _functions(fun, settings, tuple(kwargs), tuple(own), *signature).of_numbers(tuple(numbers))
+    if known is None:
         return None
-    if of_types.printed is None:
-        of_types.printed = printed_compounds.printed_compound(fun, args, kwargs, own)
-    return of_types.printed(trace, [x for x in arguments if isinstance(x, (ArrayImpl, Tracer))], values)
+    if known.is_new:
+        known.is_new = False
+        return None
+    if known.printed is None:
+        known.printed = printed_compounds.printed_compound(fun, args, kwargs, own)
+    return known.printed(trace, [x for x in arguments if isinstance(x, (ArrayImpl, Tracer))], values)
 
 
-class _OfTypes:
-    """What is known of a function for arguments of certain types."""
+class _Known:
+    """What is known of a function for certain arguments' types and static numbers."""
 
     is_new = True
     printed: Callable[..., Any] | None = None
+
+
+class _OfTypes:
+    """What is known of a function for arguments of certain types, by the static numbers among them."""
+
+    def __init__(self) -> None:
+        self._of_numbers: dict[tuple[Any, ...], _Known] = {}
+
+    def of_numbers(self, numbers: tuple[Any, ...]) -> _Known | None:
+        """What is known for these; None where there have been too many others."""
+        found = self._of_numbers.get(numbers)
+        if found is None and len(self._of_numbers) < _MOST_NUMBERS:
+            found = self._of_numbers.setdefault(numbers, _Known())
+        return found
 
 
 @functools.lru_cache(1024)

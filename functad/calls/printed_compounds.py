@@ -13,31 +13,40 @@ import numpy as np
 
 from functad.array import ArrayImpl, wrap
 from functad.calls.closed_call import closed_call_p
+from functad.config import config
 from functad.dtypes import kind_of
 from functad.editing.substitution import Substitution
 from functad.evaluation import aval_of
-from functad.ir import Atom, Aval, Eqn, Program, Var
+from functad.ir import Atom, Aval, Eqn, Primitive, Program, Var
 from functad.system.quiet import quiet_copy
 from functad.tracing import Tracer, current_trace, eval_program
 from functad.transforms import backward
 from functad.transforms.at_once import CompoundOp, TraceAtOnce
 from functad.transforms.forward import jvp_flat
 from functad.transforms.printed import printed, recorded
+from functad.user_source import state as lines
 from functad.user_source import user_source
+
+_MOST_OPERATIONS = 400  # of what is printed: of more, Python's part is small beside what recording them takes
 
 
 class PrintedCompound:
-    """The function for arguments of certain types, as NumPy's calls."""
+    """The function for arguments of certain types, as NumPy's calls.
+
+    last: what gives the result, which error messages name as they do where each operation runs by itself.
+    """
 
     def __init__(
         self,
         flat: Callable[..., list[Any]],
         out: Aval,
+        last: Primitive,
         forward: Callable[..., Any],
         pullback: Callable[..., Any] | None = None,
     ) -> None:
         self._flat = flat
         self._out = out
+        self._last = last
         self._forward = forward
         self._pullback = pullback
 
@@ -51,7 +60,7 @@ class PrintedCompound:
             return array
         assert trace is not None
         source = user_source(4)
-        out = Tracer(trace, self._out, array, closed_call_p, source)
+        out = Tracer(trace, self._out, array, self._last, source)
         known = [x.value if type(x) is Tracer and x.owner is trace else x for x in operands]
 
         def push(tangents: Sequence[Any]) -> Sequence[Any]:
@@ -80,17 +89,21 @@ def printed_compound(
             given[i] = x
         return [fun(*given[:count], **dict(zip(names, given[count:])))]
 
-    if any(kind_of(a.dtype) not in "fiub" for a in avals):
+    warns = config.numpy_rank_promotion == "warn"  # each time
+    if warns or any(kind_of(a.dtype) not in "fiub" for a in avals):
         return _nothing
     try:
         program = recorded(flat, avals)
-        if program is None or len(program.outvars) != 1:
+        if program is None or len(program.outvars) != 1 or len(program.eqns) > _MOST_OPERATIONS:
             return _nothing
-        out = program.outvars[0].aval
+        if program.outvars[0] in program.invars:
+            return _nothing  # an operand that is the result stays the same Array
+        (result,) = program.outvars
+        out, last = result.aval, next(e.primitive for e in program.eqns if result in e.outvars)
         if not own:
             forward = printed(program.invars, program.eqns, program.outvars, _with_saved)
-            return PrintedCompound(flat, out, forward)
-        return _differentiated(flat, avals, out, own)
+            return PrintedCompound(flat, out, last, forward)
+        return _differentiated(flat, avals, out, last, own)
     except Exception:  # it looks at values, or these arguments are wrong: then it says so itself
         return _nothing
 
@@ -105,7 +118,7 @@ def _with_saved(texts: Sequence[str]) -> str:
 
 
 def _differentiated(
-    flat: Callable[..., list[Any]], avals: Sequence[Aval], out: Aval, own: Sequence[int]
+    flat: Callable[..., list[Any]], avals: Sequence[Aval], out: Aval, last: Primitive, own: Sequence[int]
 ) -> Callable[..., Any]:
     active = [i in own for i in range(len(avals))]
     lengths: list[int] = []
@@ -130,7 +143,7 @@ def _differentiated(
     known = {*operands, *[v for e in there for v in e.outvars]}
     saved = [v for v in dict.fromkeys([*[a for e in back for a in e.invars], *cotangents]) if v in known]
     forward = printed(operands, there, [result, *saved], _with_saved)
-    return PrintedCompound(flat, out, forward, PrintedPullback(arriving, saved, present, back, cotangents))
+    return PrintedCompound(flat, out, last, forward, PrintedPullback(arriving, saved, present, back, cotangents))
 
 
 class PrintedPullback:
@@ -164,10 +177,10 @@ class PrintedPullback:
         eqns = instead.within([e for e in self._eqns if e not in firsts])
         results = instead.read_all(self._results)
         given = [*self._given, *[v for v in self._present if v not in missing]]
-        going_back = Program(given, [], [], eqns, results, "pullback")
 
         def step_by_step(*values: Any) -> list[Any]:
-            return eval_program(going_back, values)
+            here = [Eqn(e.primitive, e.invars, e.params, e.outvars, lines.source) for e in eqns]
+            return eval_program(Program(given, [], [], here, results, "pullback"), values)
 
         return printed(given, eqns, results, _with_brackets, value="._value", otherwise=step_by_step)
 

@@ -65,11 +65,15 @@ def printed(
     return function
 
 
+_DEEPEST = 50  # calls within calls; Python reads at most 200
+
+
 class _Text:
     """The body of a function, line by line: operations in their order, as calls within calls.
 
     A result that is read once, by the next that is written, stands where it is read. The others have names, which are
-    deleted when they have been read: so no memory is held for longer than by the operations, one after another.
+    deleted when they have been read: so no result is held for longer than by the operations, one after another.
+    Operands are held until the end, as `otherwise` may need them.
     """
 
     def __init__(self, operands: Sequence[Var], uses: Counter[Atom]) -> None:
@@ -80,6 +84,7 @@ class _Text:
         self._names: dict[Atom, set[str]] = {}  # those of results in a text
         self._last: dict[str, int] = {}  # the last line in which a name is read
         self._nameless: list[Atom] = []  # results that stand in no line yet, in their order
+        self._depths: dict[Atom, int] = {}  # of the calls in a text, where it has no name
 
     def add(self, i: int, eqn: Eqn) -> None:
         """Write equation `i`."""
@@ -87,11 +92,12 @@ class _Text:
         name = f"{eqn.primitive.name.replace('-', '_')}_{i}"
         self.namespace[name] = partial(run, **eqn.params) if eqn.params else run
         arguments = self.read(eqn.invars)
+        self._depths[result] = depth = 1 + max([self._depths.get(a, 0) for a in eqn.invars], default=0)
         self._texts[result] = f"{name}({', '.join(arguments)})"
         self._names[result] = self._names_in(eqn.invars)
         if self._uses[result]:
             self._nameless.append(result)
-        if self._uses[result] > 1:
+        if self._uses[result] > 1 or depth == _DEEPEST:
             self._give_names()
 
     def read(self, atoms: Sequence[Atom]) -> list[str]:
@@ -115,7 +121,7 @@ class _Text:
             name = f"y{len(self.lines)}"
             self._last.update(dict.fromkeys(self._names[result], len(self.lines)))
             self.lines.append(f"{name} = {self._texts[result]}")
-            self._texts[result], self._names[result] = name, {name}
+            self._texts[result], self._names[result], self._depths[result] = name, {name}, 0
         self._nameless.clear()
 
     def _names_in(self, atoms: Sequence[Atom]) -> set[str]:

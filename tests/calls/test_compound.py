@@ -12,7 +12,7 @@ import functad.numpy as jnp
 from functad import nn
 from functad.calls import compound as compounds
 from functad.calls.compound import compound
-from functad.errors import AxisError, TooLargeError
+from functad.errors import AxisError, ConcretizationError, TooLargeError
 from functad.nn import functions
 from functad.numpy import reductions
 from functad.primitives.elementwise import cos_p
@@ -159,6 +159,14 @@ def test_what_looks_at_values_or_gives_several_results_runs_as_it_is():
         assert float(nn.logsumexp(jnp.zeros(2), return_sign=True)[1]) == 1.0
 
 
+def test_what_has_very_many_operations_runs_as_it_is():
+    coefficients, x = jnp.ones(300), jnp.array([0.5])
+    slopes = [functad.grad(lambda x: jnp.sum(jnp.polyval(coefficients, x)))(x) for _ in range(3)]
+    assert all(same(slope, slopes[0]) for slope in slopes)
+    records = [records_of(lambda x: jnp.polyval(coefficients, x), x) for _ in range(3)]
+    assert CompoundOp not in map(type, records[-1])
+
+
 def test_errors_are_those_of_the_function():
     for _ in range(3):
         with pytest.raises(AxisError, match="mean: axis 2"):
@@ -196,10 +204,14 @@ def test_what_memory_does_not_hold_on_the_way_back_is_said_with_types(monkeypatc
     def cos(x):
         raise MemoryError
 
+    def g(x):
+        return f(x)
+
     functad.grad(f)(jnp.ones(3))
     monkeypatch.setitem(cos_p.__dict__, "impl", cos)
-    with pytest.raises(TooLargeError, match=r"`cos` would make f32\[3\].*\nYour line: "):
-        functad.grad(f)(jnp.ones(3))
+    for fun, line in ((f, r"Your line: "), (g, rf"Your line: {__file__}:\d+ \(g\)")):
+        with pytest.raises(TooLargeError, match=rf"`cos` would make f32\[3\].*\n{line}"):
+            functad.grad(fun)(jnp.ones(3))
 
 
 def test_a_record_holds_what_goes_back_and_the_users_line():
@@ -234,6 +246,53 @@ def test_float_arguments_and_several_axes_are_static():
         assert same(jnp.std(x, (0, 1)), inspect.unwrap(jnp.std)(x, (0, 1)))
     records = [records_of(lambda x: nn.leaky_relu(x, 0.5), x) for _ in range(3)]
     assert [type(op) for op in records[-1]] == [CompoundOp]
+
+
+def test_long_chains_are_printed_and_go_back():
+    @compound
+    def f(x):
+        for _ in range(150):
+            x = jnp.sin(-x)
+        return x
+
+    x = jnp.array([0.3, -2.0])
+    wanted, slopes = [f(x) for _ in range(3)][0], functad.grad(lambda x: jnp.sum(inspect.unwrap(f)(x)))(x)
+    for _ in range(3):
+        assert same(f(x), wanted) and same(functad.grad(lambda x: jnp.sum(f(x)))(x), slopes)
+    assert [type(op) for op in records_of(f, x)] == [CompoundOp]
+
+
+def test_numbers_that_change_with_each_call_are_not_printed_for_ever(monkeypatch):
+    printed = []
+    module = compounds.printed_compounds
+    to_print = module.printed_compound
+    monkeypatch.setattr(module, "printed_compound", lambda *args: printed.append(args) or to_print(*args))
+    x = jnp.array([-1.0, 70.0])
+    for limit in range(100):
+        for number in (limit, float(limit)):
+            for _ in range(3):
+                assert jnp.clip(x, 0, number).tolist() == [0.0, min(limit, 70.0)]
+    assert 20 < len(printed) < 40
+
+
+def test_errors_name_the_operation_that_gave_a_result():
+    for _ in range(3):
+        with pytest.raises(ConcretizationError, match=rf"result of `logaddexp` at {__file__}"):
+            functad.grad(lambda x: float(nn.softplus(x)) * x)(jnp.float32(2))
+
+
+def test_warnings_of_ranks_come_each_time():
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(type(functad.config), "numpy_rank_promotion", "warn")
+        for _ in range(3):
+            with pytest.warns(UserWarning, match="hypot: operands of shapes"):
+                jnp.hypot(jnp.ones((2, 3)), jnp.ones(3))
+
+
+def test_an_operand_that_is_the_result_stays_the_same_array():
+    x = jnp.arange(3.0)
+    for _ in range(3):
+        assert jnp.clip(x) is x is jnp.diff(x, 0)
 
 
 Y = jnp.asarray(np.random.default_rng(1).normal(size=(3, 4)).astype(np.float32))

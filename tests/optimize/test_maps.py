@@ -97,3 +97,13 @@ def test_what_is_smaller_is_stacked_for_the_gradient_of_a_weight() -> None:
     for on_device, xs in ((True, WIDE), (True, TALL), (False, WIDE)):
         assert (8, 8) in products(xs, on_device) and (24, 8, 8) not in products(xs, on_device)
     assert (24, 8, 8) in products(TALL, False)
+
+
+def test_matrices_are_not_transposed_to_add_up_their_products_with_vectors() -> None:
+    def total(xs: Any, ys: Any) -> Any:
+        return lax.scan(lambda c, pair: (c + pair[0] @ pair[1], None), jnp.zeros(xs.shape[1]), (xs, ys))[0]
+
+    for on_device in (False, True):
+        made = made_for(total, TALL, WIDE[:, 0], on_device=on_device)
+        (product,) = of_kind(made, "dot_general")
+        assert product.outvars[0].aval.shape == ((40,) if on_device else (24, 40))

@@ -186,10 +186,26 @@ def sink_sums(scan: Scan) -> None:
 def sink_products(scan: Scan) -> None:
     """So are products that could be computed before the loop, where their results would take more bytes to stack.
 
+    But not where that copies operands which are larger than the results, as a matrix is than its products with vectors.
     On a GPU it is all of them: to add up the results would be a launch for each step.
     """
-    most = machine_model.MOST_EXTRA_BYTES
-    _sink(scan, dot_general_p, lambda eqn: most if is_for_gpu() else min(most, _bytes(scan, eqn.outvars[0].aval) - 1))
+    _sink(scan, dot_general_p, partial(_most_instead_of_results, scan))
+
+
+def _most_instead_of_results(scan: Scan, product: Eqn) -> float:
+    """How many bytes of operands may be stacked for a product, that its results need not be; less than 0 for never."""
+    out = product.outvars[0].aval
+    if is_for_gpu():
+        return machine_model.MOST_EXTRA_BYTES
+    if any(a.aval.size > out.size for a in _transposed_if_joint(product)):
+        return -1
+    return min(machine_model.MOST_EXTRA_BYTES, _bytes(scan, out) - 1)
+
+
+def _transposed_if_joint(product: Eqn) -> list[Atom]:
+    """The operands that are transposed for the sum over all steps: others than summed axes come before those."""
+    summed, _ = product.params["dimension_numbers"]
+    return [a for a, axes in zip(product.invars, summed) if any(d not in axes for d in range(max(axes, default=0)))]
 
 
 def _sink(scan: Scan, primitive: Primitive, most: Callable[[Eqn], float]) -> None:
