@@ -258,6 +258,25 @@ def test_what_is_computed_or_lies_where_memory_says_is_left_to_llvm():
         assert "llvm.loop.vectorize.enable" not in str(text)
 
 
+@pytest.mark.parametrize(
+    "next_second, is_told", [("x[3 * i + 1] + x[3 * i] * first", True), ("second + x[3 * i] * first", False)]
+)
+def test_numbers_handed_on_through_two_variables_are_no_vectors(next_second, is_told):
+    """LLVM may find no order for vectors of the first, and would end the process; the second is a sum."""
+    source = f"""
+def hand_on(x, out, start, stop):
+    first = x[0]
+    second = x[0]
+    for i in range(start, stop):
+        out[i] = second * x[2]
+        second = {next_second}
+        first = x[3 * i + 2]
+"""
+    signature = [np.dtype("float64")] * 2
+    text = machine.optimized_ir(machine._kernels(source, "kernels.py", {"hand_on": signature}, {}, fused=False))
+    assert ("llvm.loop.vectorize.enable" in str(text)) == is_told
+
+
 @pytest.mark.parametrize("divisor", [1, 2, 7, 64])
 def test_divisions_by_counts_round_down(divisor):
     source = """

@@ -51,6 +51,16 @@ def check(
     return run
 
 
+def test_numbers_can_be_handed_on_through_several_carries() -> None:
+    def fun(rows: Any, first: Any, second: Any) -> Any:
+        def step(h: Any, row: Any) -> Any:
+            return (row[0], row[2] * h[0] + row[1]), 2 * h[1]
+
+        return lax.scan(step, (first, second), rows)
+
+    check(fun, ROWS, F32(0.5), F32(2))
+
+
 # What a body does that one function cannot: kernels that are no loop nests.
 TOO_MUCH = ("sorted",)
 

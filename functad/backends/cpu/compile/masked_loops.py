@@ -4,6 +4,7 @@ Of long loops it writes less then: else it writes each three times, with wide ve
 Of loops with few steps all vectors are written out, and it is known which lanes the last one has. A loop that only
 moves elements to or from places far apart is no vector at all: it would be put together, or taken apart, one by one.
 A loop over the rows of a square that registers hold is written out, and one that asks the same of each row.
+One that hands numbers on from step to step through several variables is no vector either: LLVM may break off there.
 In which order a loop adds does not depend on where its results lie: those of donated arguments are equal to the bit.
 Only knows instructions.
 """
@@ -49,7 +50,7 @@ def end_loop(builder: ir.IRBuilder, loop: Loop) -> None:
     jump, module, options = builder.branch(loop.head), builder.module, []
     if _reads_registers(builder.function, loop) or _asks_the_same(loop):
         options.append(module.add_metadata(["llvm.loop.unroll.full"]))
-    elif _moves_far(loop.body, loop.number):
+    elif _moves_far(loop.body, loop.number) or _hands_on(builder.function, loop):
         options.append(module.add_metadata(["llvm.loop.vectorize.enable", ir.IntType(1)(False)]))
     elif is_masked and not waits:
         options.append(module.add_metadata(["llvm.loop.vectorize.predicate.enable", ir.IntType(1)(True)]))
@@ -129,6 +130,33 @@ def _asks_the_same(loop: Loop) -> bool:
         and all(_is_truth(one.operands[0]) and isinstance(one.operands[1], instructions.AllocaInstr) for one in stores)
         and not any(True for _ in _called(loop.body))
     )
+
+
+def _hands_on(function: ir.Function, loop: Loop) -> bool:
+    """Whether a variable takes what another one held before this step, and neither is a sum of what it held itself.
+
+    LLVM's passes end the process where they find no order in which vectors of both could be computed.
+    """
+    inside = [one for block in function.blocks[function.blocks.index(loop.head) :] for one in block.instructions]
+    moves = [
+        one for one in inside if isinstance(one, _MOVES) and isinstance(one.operands[-1], instructions.AllocaInstr)
+    ]
+    if len({id(one.operands[-1]) for one in moves}) < 2:
+        return False
+    before: dict[int, set[int]] = {}  # which variables a value is computed from, as the last step left them
+    now: dict[int, set[int]] = {}  # the same of what each variable holds
+    carried = set[int]()
+    for one in inside:
+        place = one.operands[-1] if isinstance(one, _MOVES) else None
+        if not isinstance(place, instructions.AllocaInstr):
+            before[id(one)] = set().union(*(before.get(id(operand), ()) for operand in one.operands))
+        elif isinstance(one, instructions.StoreInstr):
+            now[id(place)] = now.get(id(place), set()) | before.get(id(one.operands[0]), set())
+        else:
+            carried |= {id(place)} - now.keys()
+            before[id(one)] = now.get(id(place), {id(place)})
+    handed = {variable: sources for variable, sources in now.items() if variable in carried - sources}
+    return any(handed.keys() & sources for sources in handed.values())
 
 
 def _is_truth(value: ir.Value) -> bool:
