@@ -176,11 +176,12 @@ NESTS = [
 RUNNING = [
     Case("MOST_PARTS", "softmax of 512 rows of 512", softmax, "f32[512,512]"),
     Case(
-        "COARSE_CHUNK LITTLE_EXTRA_WORK",
-        "two products of 300 rows, and their softmax",
+        "COARSE_CHUNK PRODUCT_CHUNK_EXTENT",
+        "two products of 3,000 rows, and their softmax",
         lambda x, w, v: nn.softmax(jnp.tanh(x @ w) @ v),
-        "f32[300,256] f32[256,256] f32[256,256]",
+        "f32[3000,64] f32[64,64] f32[64,64]",
     ),
+    Case("LITTLE_EXTRA_WORK", "softmax of 300 rows of 1,000", softmax, "f32[300,1000]"),
     Case("FEWEST_ROWS", "softmax of 3 rows of 100,000", softmax, "f32[3,100000]"),
     Case("FEWEST_ROWS", "softmax of 6 rows of 100,000", softmax, "f32[6,100000]"),
     Case(

@@ -185,7 +185,9 @@ def _choose_chunks(block: Block) -> None:
     block.parallel = True
     pieces = 2
     if any(i.coarse for i in block.instructions):
-        while pieces < machine_model.MOST_PARTS and cost / pieces > machine_model.COARSE_CHUNK:
+        rows = min(block.rows * scale for i, scale in zip(block.instructions, block.scales) if i.coarse)
+        most = max(available_cores()[0], rows // machine_model.PRODUCT_CHUNK_EXTENT)
+        while 2 * pieces <= min(most, machine_model.MOST_PARTS) and cost / pieces > machine_model.COARSE_CHUNK:
             pieces *= 2
     else:
         pieces = max(2, min(int(cost / machine_model.SMALLEST_CHUNK), machine_model.MOST_PARTS))

@@ -236,12 +236,26 @@ def test_chunks_fit_into_a_cache_where_several_read_them() -> None:
 
 def test_chunks_are_shared_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "available_cores", lambda: (2, "for this test"))
+    monkeypatch.setattr(machine_model, "PRODUCT_CHUNK_EXTENT", 1)
     a = buffer("a", 28)
     for cost, chunk in ((4 * machine_model.COARSE_CHUNK, 7), (8 * machine_model.COARSE_CHUNK, 2)):
         coarse = instruction(28, (a, "w", 1), cost=cost)
         coarse.coarse = True
         (block,) = make_blocks([coarse])
         assert block.chunk == chunk  # in chunks of 4 one of two cores would do 16 of 28 rows
+
+
+@pytest.mark.parametrize("cores", [2, 6])
+def test_chunks_of_products_have_many_rows_or_are_one_for_each_core(monkeypatch: pytest.MonkeyPatch, cores: int) -> None:
+    monkeypatch.setattr(blocks, "available_cores", lambda: (cores, "for this test"))
+    extent, cost = machine_model.PRODUCT_CHUNK_EXTENT, 100 * machine_model.COARSE_CHUNK
+    for rows, chunks in ((extent, 2 if cores == 2 else 4), (4 * extent, 4), (64 * extent, machine_model.MOST_PARTS)):
+        product = instruction(rows, (buffer("a", rows), "w", 1), cost=cost)
+        product.coarse = True
+        follows = instruction(rows, (buffer("b", rows), "w", 1), cost=1000.0)
+        for made in ([product], [product, follows]):
+            (block,) = make_blocks(made)
+            assert -(-rows // block.chunk) >= chunks and block.chunk >= min(extent // 2, rows // cores // 2)
 
 
 def test_making_blocks_of_many_instructions_takes_linear_time() -> None:
