@@ -246,7 +246,9 @@ def test_chunks_are_shared_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("cores", [2, 6])
-def test_chunks_of_products_have_many_rows_or_are_one_for_each_core(monkeypatch: pytest.MonkeyPatch, cores: int) -> None:
+def test_chunks_of_products_have_many_rows_or_are_one_for_each_core(
+    monkeypatch: pytest.MonkeyPatch, cores: int
+) -> None:
     monkeypatch.setattr(blocks, "available_cores", lambda: (cores, "for this test"))
     extent, cost = machine_model.PRODUCT_CHUNK_EXTENT, 100 * machine_model.COARSE_CHUNK
     for rows, chunks in ((extent, 2 if cores == 2 else 4), (4 * extent, 4), (64 * extent, machine_model.MOST_PARTS)):
