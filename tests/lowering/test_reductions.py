@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bfloat16_tools import BFLOAT16
 
 import functad
 import functad.numpy as jnp
@@ -150,7 +151,7 @@ def test_ones_and_zeros_of_rows_are_counted_in_integers(columns: int, dtype: str
     assert (f"= f{dtype[5:]}(gt" in text) == (columns == 1)  # no other use of ones
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float16", BFLOAT16])
 def test_sums_of_ones_of_narrow_floats_are_rounded_once(dtype: str) -> None:
     x = array(7, 5001)
     found = np.asarray(functad.jit(lambda x: jnp.sum((x > 0).astype(dtype), 1))(x))
