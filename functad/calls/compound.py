@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from functad import machine_model
 from functad.array import ArrayImpl
 from functad.calls import printed_compounds
 from functad.config import config
@@ -23,7 +24,6 @@ from functad.transforms.at_once import TraceAtOnce
 F = TypeVar("F", bound=Callable[..., Any])
 
 _STATIC = {type(None), bool, str}  # the types of static arguments whose values are told apart by ==
-_MOST_NUMBERS = 16  # that a function is printed for, so that one which changes with each call costs little
 
 
 def compound(fun: F) -> F:
@@ -100,7 +100,7 @@ class _OfTypes:
     def of_numbers(self, numbers: tuple[Any, ...]) -> _Known | None:
         """What is known for these; None where there have been too many others."""
         found = self._of_numbers.get(numbers)
-        if found is None and len(self._of_numbers) < _MOST_NUMBERS:
+        if found is None and len(self._of_numbers) < machine_model.MOST_COMPOUND_NUMBERS:
             found = self._of_numbers.setdefault(numbers, _Known())
         return found
 

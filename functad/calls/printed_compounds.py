@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from functad import machine_model
 from functad.array import ArrayImpl, wrap
 from functad.calls.closed_call import closed_call_p
 from functad.config import config
@@ -26,8 +27,6 @@ from functad.transforms.forward import jvp_flat
 from functad.transforms.printed import printed, recorded
 from functad.user_source import state as lines
 from functad.user_source import user_source
-
-_MOST_OPERATIONS = 400  # of what is printed: of more, Python's part is small beside what recording them takes
 
 
 class PrintedCompound:
@@ -94,7 +93,7 @@ def printed_compound(
         return _nothing
     try:
         program = recorded(flat, avals)
-        if program is None or len(program.outvars) != 1 or len(program.eqns) > _MOST_OPERATIONS:
+        if program is None or len(program.outvars) != 1 or len(program.eqns) > machine_model.MOST_COMPOUND_OPERATIONS:
             return _nothing
         if program.outvars[0] in program.invars:
             return _nothing  # an operand that is the result stays the same Array

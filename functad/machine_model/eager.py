@@ -88,3 +88,10 @@ MATRICES_SIDE_BY_SIDE = 8
 
 ORDERS_ONE_BY_ONE = 16
 """orders of rows that are made one by one in Python, 0.05 µs a step of each, and not side by side, 3 µs. Compared."""
+
+MOST_COMPOUND_NUMBERS = 16
+"""numbers that are static arguments of a function that runs as one, for which it is printed: one may change with each
+call. Bound."""
+
+MOST_COMPOUND_OPERATIONS = 400
+"""operations of a function that runs as one; with more, to record them takes longer than is gained. Bound."""

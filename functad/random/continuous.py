@@ -96,8 +96,8 @@ def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype:
         dtype: a floating dtype, by default float32 (float64 with `enable_x64`).
 
     >>> import functad
-    >>> functad.random.truncated_normal(functad.random.key(0), -1., 1., (2,))
-    Array([0.862, 0.941], dtype=float32)
+    >>> functad.random.truncated_normal(functad.random.key(0), -1., 1., (2,)).tolist()
+    [0.862, 0.941]
     """
     dtype = float_dtype("truncated_normal", dtype)
     low, high = (convert(operand("truncated_normal", b), dtype) for b in (lower, upper))

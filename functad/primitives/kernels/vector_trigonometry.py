@@ -327,7 +327,7 @@ def _erfc_double(k: Any, x: Any) -> Any:
     eight = 8 * inverse
     y = k.fma(-eight, lost, 1 - eight)  # (size − 4) / (size + 4)
     factor = _by_eights(k, y, k.constants(_ERFC_DOUBLE, _F64)) * inverse
-    tail = times_exp(k, factor, -square, k.fma(-size, size, square) + lost)
+    tail = times_exp(k, factor, -square, lost - k.product_error(size, size, square))
     near = k.fma(-x, polynomial(k, z, _ERF_NEAR_ZERO), one)
     return k.where(k.absolute(x) < 0.5, near, k.where(x < 0, 2 - tail, tail))
 
