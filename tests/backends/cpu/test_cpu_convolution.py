@@ -699,7 +699,7 @@ def test_convolutions_of_other_sizes_share_kernels():
     names = re.findall(r"^def ([a-z_]+?)(?:_\d+)?\(", str(step.lower(xs, kernels).kernels), re.MULTILINE)
     (way,) = {name for name in names if name.startswith("weights_")}
     assert names.count(way) <= 2  # with rows of an image, and with images as rows
-    assert names.count("add_parts") == 1
+    assert names.count("add_parts") <= 2  # of three: with 32 columns, and with 64
     assert names.count("convolution_places") <= 2  # of five: with one row of outputs at a time, and with several
     for found, expected in zip(step(xs, kernels), functad.grad(loss, argnums=(0, 1))(xs, kernels), strict=True):
         for one, other in zip(found, expected, strict=True):
