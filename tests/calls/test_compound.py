@@ -16,7 +16,6 @@ from functad.errors import AxisError, ConcretizationError, TooLargeError
 from functad.nn import functions
 from functad.numpy import reductions
 from functad.primitives.elementwise import cos_p
-from functad.tracing import Tracer
 from functad.transforms.at_once import CompoundOp
 from functad.transforms.forward import trace_with_values
 
@@ -120,11 +119,8 @@ def test_gradients_flow_to_each_operand_and_add_up():
 
 
 def test_other_transforms_see_the_operations():
-    seen = []
-
     @compound
     def f(x):
-        seen.append(isinstance(x, Tracer))
         return jnp.sum(jnp.sin(x) * x)
 
     x = jnp.ones(3)
@@ -134,7 +130,7 @@ def test_other_transforms_see_the_operations():
             np.testing.assert_array_equal(transform(f)(x), wanted)
     np.testing.assert_array_equal(functad.vmap(f)(jnp.ones((2, 3))), [f(x), f(x)])
     kinds = {type(op) for _ in range(3) for op in records_of(f, x, once=False)}
-    assert CompoundOp not in kinds and all(seen[:1])
+    assert CompoundOp not in kinds
 
 
 def test_second_derivatives_through_gradients():
@@ -343,3 +339,5 @@ def test_functions_of_several_arguments_give_what_their_operations_give(name, mo
         found = fun(x)
         assert found.aval == wanted.aval and same(found, wanted)
         assert all(map(same, gradients_beside_others(fun, x), slopes))
+    joins = name in ("cross", "diff")  # which go back by an operation of several results, and so as written
+    assert (CompoundOp in map(type, records_of(fun, x))) is not joins

@@ -184,10 +184,10 @@ def sink_sums(scan: Scan) -> None:
 
 
 def sink_products(scan: Scan) -> None:
-    """So are products that could be computed before the loop, where their results would take more bytes to stack.
+    """As `sink_sums`, of products that could be computed before the loop, where their results take more bytes to stack.
 
     But not where that copies operands which are larger than the results, as a matrix is than its products with vectors.
-    On a GPU it is all of them: to add up the results would be a launch for each step.
+    On a GPU their results' bytes do not count: to add these up would be a launch for each step.
     """
     _sink(scan, dot_general_p, partial(_most_instead_of_results, scan))
 

@@ -54,7 +54,7 @@ def write_places(
             text.line(f"{name} = {quotient}" if position == 0 else f"{name} = {quotient} % {size}")
 
 
-def write_nest(text: KernelText, loops: Sequence[tuple[str, int]]) -> None:
+def write_nest(text: KernelText, loops: Sequence[tuple[str, int | str]]) -> None:
     """Open nested loops; what follows, to the end of the block around, is inside."""
     for name, count in loops:
         text.open(f"for {name} in range({count}):")

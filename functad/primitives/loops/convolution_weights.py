@@ -8,11 +8,10 @@ a fixed order, so the threads change no bit.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from functad import machine_model
-from functad.primitives.loops.convolution_direct import divisor, out_index, write_places, write_sum
+from functad.primitives.loops.convolution_direct import divisor, out_index, write_nest, write_places, write_sum
 from functad.primitives.loops.convolution_geometry import Convolution
 from functad.primitives.loops.convolution_packing import (
     CopyLoop,
@@ -86,7 +85,7 @@ def few_weights(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) ->
     if not all(axis.inside for axis in conv.axes) or any(axis.dilation > 1 for axis in outer):
         text.line(f"clear(copies, x0, {last.count * plane})")
     text.open(f"for c in range(part * {conv.features} // {parts}, (part + 1) * {conv.features} // {parts}):")
-    write_loops(text, [("g", conv.groups), ("n", conv.batch)])
+    write_nest(text, [("g", conv.groups), ("n", conv.batch)])
     _write_copies(text, conv, plane, phase, step)
     text.open(f"for b in range({conv.outputs // block}):")
     place = ("c", conv.rhs_steps[2]), ("g", conv.rhs_steps[0]), ("b", block * conv.rhs_steps[1])
@@ -94,7 +93,7 @@ def few_weights(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) ->
     taps = [(f"i{a}", axis.count) for a, axis in enumerate(conv.axes)]
     if row > 1:
         taps.pop()
-    write_loops(text, taps)
+    write_nest(text, taps)
     x1: list[Any] = ["x0"]
     for axis in outer:
         text.line(f"at = {total(('i0', axis.stride))}")
@@ -183,10 +182,10 @@ def add_parts(
 def _write_sums_of_rows(
     text: KernelText, conv: Convolution, parts: int, size: int, places: list[tuple[str, int]], room: int
 ) -> int:
-    """Add rows of sums to those of the first part, and put them where they belong; returns how many times.
+    """Add rows of sums to those of the first part, and put them where they belong; returns how many steps that takes.
 
     A row has all sums of a place along the first axes. Where those of the last one of them neighbour in the result, as
-    many rows are taken at once as there are in a line of the cache.
+    many rows are taken at once as a vector of AVX-512 has floats.
     """
     to = dict(zip("ngo", conv.out_steps, strict=True))
     to |= {f"i{a}": axis.out_step for a, axis in enumerate(conv.axes)}
@@ -207,14 +206,9 @@ def _write_sums_of_rows(
             text.line(f"sums[s + e] = sums[s + e] + sums[{total(('part', size), 's', 'e')}]")
         inner: list[tuple[str, int | str]] = [(last, "rows"), *places[len(outer) + 1 :]]
         inner.sort(key=lambda place: -to[place[0]])
-        write_loops(text, inner)
+        write_nest(text, inner)
         place, sum_place = (
             total(name, *((axis, steps[axis]) for axis, _ in inner)) for name, steps in (("y", to), ("s", source))
         )
         text.line(f"out[{place}] = sums[{sum_place}]")
     return math.prod(tiles)
-
-
-def write_loops(text: KernelText, loops: Sequence[tuple[str, int | str]]) -> None:
-    for name, count in loops:
-        text.open(f"for {name} in range({count}):")
