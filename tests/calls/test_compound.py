@@ -155,6 +155,19 @@ def test_what_looks_at_values_or_gives_several_results_runs_as_it_is():
         assert float(nn.logsumexp(jnp.zeros(2), return_sign=True)[1]) == 1.0
 
 
+@pytest.mark.parametrize("part", ["recorded", "printed"])
+@pytest.mark.parametrize("through", [lambda fun: fun, functad.grad])
+def test_a_fault_in_what_prints_is_not_taken_for_a_function_that_runs_as_it_is(part, through, monkeypatch):
+    def faulty(*args, **kwargs):
+        raise KeyError("a fault")
+
+    x = jnp.float32(1)
+    through(nn.softplus)(x)
+    monkeypatch.setattr(compounds.printed_compounds, part, faulty)
+    with pytest.raises(KeyError, match="a fault"):
+        through(nn.softplus)(x)
+
+
 def test_what_has_very_many_operations_runs_as_it_is():
     coefficients, x = jnp.ones(300), jnp.array([0.5])
     slopes = [functad.grad(lambda x: jnp.sum(jnp.polyval(coefficients, x)))(x) for _ in range(3)]
