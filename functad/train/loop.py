@@ -7,7 +7,7 @@ It is what you would write yourself: take it apart, or copy it, where you need a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from os import PathLike
 from typing import Any
@@ -93,7 +93,7 @@ def fit(
     check_monitor(loss, run, data, test, batch_size, monitor)
     step, evaluate = training_step(loss, optimizer), evaluator(loss, max(batch_size, FEWEST_EVALUATED))
     # The step takes over the memory of what it is given, so the caller's is left to the caller.
-    params, optimizer_state, state, key, _, at, earlier = in_own_memory(run[:7])
+    *network, key, _, at, earlier = in_own_memory(run[:7])
     batches, found = loader(data, batch_size, key, last="drop", position=(0, at)), StepMetrics(earlier)
     for number in range(int(run.epoch) + 1, until + 1):
         if patience is not None and history.waited() >= patience:
@@ -101,16 +101,14 @@ def fit(
         next_key, _, noise_key = epoch_keys(key)
         started = time.perf_counter()
         with display.bar(number, len(batches)) as shown:
-            for i, batch in enumerate(batches, batches.position.batch):
-                params, optimizer_state, state, metrics = step(params, optimizer_state, state, batch, noise_key, i)
-                found.append(metrics)
-                shown(i + 1, found)
-                if checkpoints is not None and checkpoints.due(i + 1, len(batches)):
-                    counts = count(number - 1), count(i + 1)
-                    run = Run(params, optimizer_state, state, key, *counts, found.stacked(), sizes)
+            steps = _steps(step, network, batches, noise_key, found)
+            for done, *network in steps:
+                shown(done, found)
+                if checkpoints is not None and checkpoints.due(done, len(batches)):
+                    run = Run(*network, key, count(number - 1), count(done), found.stacked(), sizes)
                     checkpoints.save(history.kept_in(run))
         seconds, means, found, key = time.perf_counter() - started, found.means(), StepMetrics(), next_key
-        run = in_own_memory(Run(params, optimizer_state, state, key, count(number), count(0)))
+        run = in_own_memory(Run(*network, key, count(number), count(0)))
         epoch = Epoch(number, seconds, means, {} if test is None else evaluate(run.params, run.state, test), run)
         history.add(epoch)
         if checkpoints is not None:
@@ -121,6 +119,16 @@ def fit(
             on_best(epoch)
         display.row(epoch)
     return history
+
+
+def _steps(
+    step: Callable[..., Any], network: Sequence[Any], batches: Any, noise_key: Any, found: StepMetrics
+) -> Iterator[tuple[Any, ...]]:
+    """After each step on a batch: how many of the epoch are done, and the new params, optimizer's state and state."""
+    for i, batch in enumerate(batches, batches.position.batch):
+        *network, metrics = step(*network, batch, noise_key, i)
+        found.append(metrics)
+        yield i + 1, *network
 
 
 def training_step(loss: Callable[..., Any], optimizer: optim.Optimizer) -> Any:
