@@ -29,6 +29,7 @@ from functad.numpy import (
     logic,
     manipulation,
     means,
+    positions,
     reductions,
     rounding,
     running,
@@ -278,7 +279,7 @@ def _view(self: Any, dtype: Any = None, type: None = None) -> Any:  # noqa: A002
 
 def _compress(self: Any, condition: Any, axis: Any = None, **kwargs: Any) -> Any:
     """Slices along an axis where a condition is true."""
-    return selecting.compress(condition, self, axis, **kwargs)
+    return positions.compress(condition, self, axis, **kwargs)
 
 
 def _is_deleted(self: Any) -> bool:
