@@ -93,7 +93,7 @@ def fit(
     check_monitor(loss, run, data, test, batch_size, monitor)
     step, evaluate = training_step(loss, optimizer), evaluator(loss, max(batch_size, FEWEST_EVALUATED))
     # The step takes over the memory of what it is given, so the caller's is left to the caller.
-    *network, key, _, at, earlier = in_own_memory(run[:7])
+    params, optimizer_state, state, key, _, at, earlier = in_own_memory(run[:7])
     batches, found = loader(data, batch_size, key, last="drop", position=(0, at)), StepMetrics(earlier)
     for number in range(int(run.epoch) + 1, until + 1):
         if patience is not None and history.waited() >= patience:
@@ -101,14 +101,15 @@ def fit(
         next_key, _, noise_key = epoch_keys(key)
         started = time.perf_counter()
         with display.bar(number, len(batches)) as shown:
-            steps = _steps(step, network, batches, noise_key, found)
-            for done, *network in steps:
+            steps = _steps(step, (params, optimizer_state, state), batches, noise_key, found)
+            for done, params, optimizer_state, state in steps:
                 shown(done, found)
                 if checkpoints is not None and checkpoints.due(done, len(batches)):
-                    run = Run(*network, key, count(number - 1), count(done), found.stacked(), sizes)
+                    counts = count(number - 1), count(done)
+                    run = Run(params, optimizer_state, state, key, *counts, found.stacked(), sizes)
                     checkpoints.save(history.kept_in(run))
         seconds, means, found, key = time.perf_counter() - started, found.means(), StepMetrics(), next_key
-        run = in_own_memory(Run(*network, key, count(number), count(0)))
+        run = in_own_memory(Run(params, optimizer_state, state, key, count(number), count(0)))
         epoch = Epoch(number, seconds, means, {} if test is None else evaluate(run.params, run.state, test), run)
         history.add(epoch)
         if checkpoints is not None:

@@ -163,7 +163,8 @@ def add_exact_parts(target: Any, out: Any, conv: Convolution, sums: Any, order: 
     room: how many places there are along the last axis, if more than are wanted.
     """
     text = KernelText()
-    count = _write_sums_of_rows(text, conv, *sums.shape, _places_of_sums(conv, order), room)
+    parts, size = sums.shape
+    count = _write_sums_of_rows(text, conv, parts, size, _places_of_sums(conv, order), room)
     _add(target, text, {"sums": (sums, "rw"), "out": (out, "w")}, count)
 
 
