@@ -7,7 +7,7 @@ It is what you would write yourself: take it apart, or copy it, where you need a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from functools import partial
 from os import PathLike
 from typing import Any
@@ -101,11 +101,12 @@ def fit(
         next_key, _, noise_key = epoch_keys(key)
         started = time.perf_counter()
         with display.bar(number, len(batches)) as shown:
-            steps = _steps(step, (params, optimizer_state, state), batches, noise_key, found)
-            for done, params, optimizer_state, state in steps:
-                shown(done, found)
-                if checkpoints is not None and checkpoints.due(done, len(batches)):
-                    counts = count(number - 1), count(done)
+            for i, batch in enumerate(batches, batches.position.batch):
+                params, optimizer_state, state, metrics = step(params, optimizer_state, state, batch, noise_key, i)
+                found.append(metrics)
+                shown(i + 1, found)
+                if checkpoints is not None and checkpoints.due(i + 1, len(batches)):
+                    counts = count(number - 1), count(i + 1)
                     run = Run(params, optimizer_state, state, key, *counts, found.stacked(), sizes)
                     checkpoints.save(history.kept_in(run))
         seconds, means, found, key = time.perf_counter() - started, found.means(), StepMetrics(), next_key
@@ -120,16 +121,6 @@ def fit(
             on_best(epoch)
         display.row(epoch)
     return history
-
-
-def _steps(
-    step: Callable[..., Any], network: Sequence[Any], batches: Any, noise_key: Any, found: StepMetrics
-) -> Iterator[tuple[Any, ...]]:
-    """After each step on a batch: how many of the epoch are done, and the new params, optimizer's state and state."""
-    for i, batch in enumerate(batches, batches.position.batch):
-        *network, metrics = step(*network, batch, noise_key, i)
-        found.append(metrics)
-        yield i + 1, *network
 
 
 def training_step(loss: Callable[..., Any], optimizer: optim.Optimizer) -> Any:
