@@ -77,6 +77,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if id(item) in chosen]
 
 
+def pytest_collection_finish() -> None:
+    """What is there before a file's tests, no search for garbage of theirs looks through: some ask for hundreds."""
+    gc.collect()
+    gc.freeze()
+
+
 def _sample(tests: list[pytest.Item]) -> Iterator[pytest.Item]:
     """Of the tests of one file a fixed part: of its functions and of the cases of each, as far as they are many."""
     functions = [list(cases) for _, cases in itertools.groupby(tests, lambda item: item.nodeid.partition("[")[0])]
