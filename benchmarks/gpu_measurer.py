@@ -1,4 +1,4 @@
-"""A process that measures on a GPU, one thing after another: what crashes or hangs there takes only this process with it.
+"""A process that measures on a GPU, one thing after another: what crashes or hangs there takes only it along.
 
 Knows how names go there and answers come back; not what is measured.
 """
