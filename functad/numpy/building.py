@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from functad.array import Array, ArrayImpl
+from functad.device_arrays import at_place, place_of
 from functad.dtypes import kind_of
 from functad.errors import UnsupportedNumpyError
 from functad.evaluation import aval_of
@@ -47,6 +48,14 @@ def filled(value: Any, shape: tuple[int, ...]) -> Array:
     if aval_of(value).shape == shape:
         return value if isinstance(value, Array) else ArrayImpl(np.array(value))
     return broadcast_in_dim(value, shape=shape, broadcast_dimensions=())
+
+
+def filled_like(value: Any, x: Array) -> Array:
+    """An operand of rank 0 repeated to the shape of an array, where that lies."""
+    place = place_of(x)
+    if place is not None:
+        value = at_place(ArrayImpl(np.asarray(value), aval_of(value).weak_type), place)
+    return filled(value, x.shape)
 
 
 def select(condition: Any, on_true: Any, on_false: Any) -> Array:
