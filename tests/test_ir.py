@@ -12,7 +12,7 @@ import functad
 import functad.numpy as jnp
 from functad.all_primitives import registry
 from functad.errors import NoRuleError, ProgramError
-from functad.ir import Absent, Aval, Literal, Program, Source, Var, check_program
+from functad.ir import Absent, Aval, Literal, Program, Source, Var, all_eqns, check_program, equation_count
 
 
 def square_plus_one():
@@ -92,6 +92,17 @@ def test_checker_looks_into_called_programs():
     inner = call.params["jaxpr"].replace(outvars=[Var(Aval((), np.dtype("float32")))])
     with pytest.raises(ProgramError, match="output list"):
         check_program(program.replace(eqns=[call.replace(params={**call.params, "jaxpr": inner})]))
+
+
+def test_equations_within_equations_are_walked_through():
+    def f(x):
+        x = functad.lax.fori_loop(0, 3, lambda i, x: functad.jit(jnp.sin)(x), x)
+        return functad.lax.cond(x > 0, jnp.cos, lambda x: x, x)
+
+    program = functad.make_jaxpr(f)(1.0)
+    names = [e.primitive.name for e in all_eqns(program.eqns)]
+    assert names.index("scan") < names.index("jit") < names.index("sin") < names.index("cond") < names.index("cos")
+    assert len(names) == equation_count(program) > len(program.eqns)
 
 
 def test_an_absent_rule_says_why():
