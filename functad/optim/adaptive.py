@@ -95,9 +95,7 @@ def scale_by_rms(
     >>> adaptive.update(jnp.array([5., -50.]), adaptive.init(jnp.zeros(2)))[0]
     Array([ 2., -2.], dtype=float32)
     """
-    check_number(decay, "scale_by_rms: decay", low=0.0, high=1.0)
-    check_number(eps, "scale_by_rms: eps", low=0.0)
-    check_number(initial_scale, "scale_by_rms: initial_scale", low=0.0)
+    _check_mean_of_squares("scale_by_rms", decay, eps, initial_scale)
 
     def init(params: Any) -> ScaleByRmsState:
         return ScaleByRmsState(jnp.zeros((), jnp.int32), tree_map(lambda p: zero_squares(p) + initial_scale, params))
@@ -131,9 +129,7 @@ def scale_by_stddev(
     >>> adaptive.update(jnp.array([5., -50.]), adaptive.init(jnp.zeros(2)))[0]
     Array([ 2., -2.], dtype=float32)
     """
-    check_number(decay, "scale_by_stddev: decay", low=0.0, high=1.0)
-    check_number(eps, "scale_by_stddev: eps", low=0.0)
-    check_number(initial_scale, "scale_by_stddev: initial_scale", low=0.0)
+    _check_mean_of_squares("scale_by_stddev", decay, eps, initial_scale)
 
     def init(params: Any) -> ScaleByStddevState:
         nu = tree_map(lambda p: zero_squares(p) + initial_scale, params)
@@ -193,6 +189,12 @@ def _mean(decay: Any, mean: Any, g: Any) -> Any:
 
 
 @compound
+def _check_mean_of_squares(name: str, decay: Any, eps: Any, initial_scale: Any) -> None:
+    check_number(decay, f"{name}: decay", low=0.0, high=1.0)
+    check_number(eps, f"{name}: eps", low=0.0)
+    check_number(initial_scale, f"{name}: initial_scale", low=0.0)
+
+
 def _mean_of_squares(decay: Any, mean: Any, g: Any) -> Any:
     return decay * mean + (1 - decay) * square(g)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from outside_primitives import made
 
 pytest.importorskip("numba", reason="Numba is not installed: rules of kernels are looked at where there are kernels")
 
@@ -12,18 +13,9 @@ import functad.numpy as jnp
 from functad.core import ShapedArray
 from functad.errors import CustomRuleError
 from functad.extend import Indexed, Reduction, check_primitive
-from functad.extend.core import Primitive
-from functad.interpreters import ad, batching, mlir
+from functad.interpreters import ad, batching
 
 X = np.linspace(-1, 2, 12, dtype=np.float32).reshape(3, 4)
-
-
-def made(name, impl, types, rule):
-    p = Primitive(name)
-    p.def_impl(impl)
-    p.def_abstract_eval(types)
-    mlir.register_lowering(p, rule)
-    return p
 
 
 def rolled(context, index, *, shift):

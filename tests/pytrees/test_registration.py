@@ -8,6 +8,7 @@ import functools
 from typing import Any
 
 import pytest
+from pytree_classes import Keyed, Layer
 
 from functad import tree
 from functad.errors import ArgumentError, TreeError
@@ -26,30 +27,6 @@ from functad.tree_util import (
     tree_map,
     tree_structure,
 )
-
-
-@register_pytree_with_keys_class
-class Keyed:
-    def __init__(self, a: Any) -> None:
-        self.a = a
-
-    def tree_flatten_with_keys(self):
-        return iter([(GetAttrKey("a"), self.a)]), None
-
-    @classmethod
-    def tree_unflatten(cls, metadata, children):
-        return cls(*children)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Keyed) and self.a == other.a
-
-
-@register_dataclass
-@dataclasses.dataclass
-class Layer:
-    weights: Any
-    bias: Any = None
-    name: str = tree.static(default="layer")
 
 
 def identity(x: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pytree_classes import Keyed, Layer
 
 from functad import tree, tree_util
 from functad.errors import ArgumentError, TreeError
@@ -22,9 +23,7 @@ from functad.tree_util import (
     SequenceKey,
     broadcast_prefix,
     keystr,
-    register_dataclass,
     register_pytree_node_class,
-    register_pytree_with_keys_class,
     register_static,
     tree_broadcast,
     tree_flatten,
@@ -57,30 +56,6 @@ class Pair:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Pair) and vars(self) == vars(other)
-
-
-@register_pytree_with_keys_class
-class Keyed:
-    def __init__(self, a: Any) -> None:
-        self.a = a
-
-    def tree_flatten_with_keys(self):
-        return iter([(GetAttrKey("a"), self.a)]), None
-
-    @classmethod
-    def tree_unflatten(cls, metadata, children):
-        return cls(*children)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Keyed) and self.a == other.a
-
-
-@register_dataclass
-@dataclasses.dataclass
-class Layer:
-    weights: Any
-    bias: Any = None
-    name: str = tree.static(default="layer")
 
 
 @register_static
