@@ -1,4 +1,4 @@
-"""A process that measures on a GPU, one thing after another: what crashes or hangs there ends this process only.
+"""A process that measures on a GPU, one thing after another: what crashes or hangs there takes only it along.
 
 Knows how names go there and answers come back; not what is measured.
 """
@@ -15,7 +15,14 @@ from typing import Any
 LONGEST = 60.0  # seconds, after which a measurement counts as one that hangs
 _ANSWER = "answer "  # how lines begin that are no words of a library
 # How libraries say that a kernel has gone wrong: after that their process has no GPU any more.
-_FAULTS = ("DeviceFaultError", "CUDA error", "CUDA_ERROR_ILLEGAL", "CUDA_ERROR_LAUNCH", "illegal address")
+_FAULTS = (
+    "DeviceFaultError",
+    "CUDA error",
+    "CUDA_ERROR_ILLEGAL",
+    "CUDA_ERROR_LAUNCH",
+    "illegal memory",
+    "illegal address",
+)
 
 
 class MeasuringError(Exception):
