@@ -322,7 +322,7 @@ def test_a_run_has_its_device(monkeypatch, capsys):
     for device in ("cpu", None):
         with pytest.raises(SystemExit):
             main([*SMALL[:4], *(options[:-1] if device is None else [*options, device])])
-    assert seen == ["cpu", None]
+    assert seen == [functad.devices("cpu")[0], None]
 
 
 def test_a_mistyped_data_folder_is_an_error(monkeypatch, capsys, tmp_path):

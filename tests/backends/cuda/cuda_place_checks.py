@@ -123,6 +123,24 @@ def check_what_other_libraries_may_not_take() -> None:
         assert "device_put(x" in raised(AttributeError, lambda name=name: getattr(x, name))
 
 
+def check_what_is_printed_is_copied() -> None:
+    """And prints as on the host, whatever was copied before."""
+    for shape in ((5000,), (3, 2000), (2000, 3), (7, 300), (8, 9, 70), (1, 7, 7, 8, 30)):
+        values = np.arange(np.prod(shape), dtype=np.float32).reshape(shape) * 1.5
+        for dtype in (np.float32, np.int16, np.complex64, np.float16):
+            host, x = jnp.asarray(values.astype(dtype)), on_gpu(values.astype(dtype))
+            with Transfers() as transfers:
+                assert repr(x) == repr(host) and str(x) == str(host) and f"{x}" == f"{host}", (shape, dtype)
+                assert transfers.nbytes < x.nbytes / 2 or len(shape) > 3
+            assert np.array_equal(x, host) and repr(x) == repr(host)  # the host has all of it now
+    x = on_gpu(np.arange(2000))
+    for options in ({"threshold": 5000}, {"edgeitems": 1}, {"threshold": 10, "edgeitems": 4}, {"threshold": 0}):
+        with np.printoptions(**options):
+            assert repr(x) == repr(jnp.arange(2000, dtype=x.dtype)) and repr(x[0]) == repr(
+                jnp.asarray(np.asarray(x[0]))
+            )
+
+
 def check_training_goes_on_where_it_was() -> None:
     """From a file, too, whose arrays are NumPy's."""
     data = {"x": X[:, :2], "y": X[:, 2]}
