@@ -86,7 +86,7 @@ def _home(ufunc: np.ufunc) -> tuple[str, str]:
 
 def _array_function(self: Any, func: Callable[..., Any], types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     name = func.__name__
-    if KeyArray in types and name in _SIZES:
+    if name in _SIZES and any(issubclass(t, KeyArray) for t in types):
         return func(*[a.aval if isinstance(a, KeyArray) else a for a in args], **kwargs)
     if Tracer not in types or name in _READERS:
         return func(*_known(args), **_known(kwargs))
