@@ -13,7 +13,7 @@ import numpy as np
 
 from functad import machine_model
 from functad.backends.cpu.kernels.streaming import LineStore, streamed
-from functad.backends.cpu.kernels.tile import LineStart, Square, StreamedStore, tiled
+from functad.backends.cpu.kernels.tile import LineStart, PackedTile, Square, StreamedStore, TransposedStore, tiled
 from functad.dtypes import is_narrow_float, kind_of
 from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
 from functad.lowering.nests.affine import Affine, Symbol, linear, loop
@@ -525,6 +525,8 @@ class _CpuEmitter:
         if isinstance(s, IndexLet):
             return f"{s.name} = {s.value.text()}"
         assert not isinstance(s, Carried)
+        if isinstance(s, PackedTile):
+            return f"{s.name} = packed_tile({self._place_of(s, {})}, {s.pitch}, {s.rows}, {s.columns})"
         if isinstance(s, Square):
             squares = [(s.buffer, s.offset, s.pitch), *([s.result] if s.result else [])]
             places = [
@@ -550,6 +552,10 @@ class _CpuEmitter:
             if store.place:
                 self._line(depth, f"{store.room}[{store.place}] = {store.value}")
             return
+        if isinstance(store, TransposedStore):
+            place = f"{self._place_of(store, {})}, {store.pitch}, {store.rows}, {store.columns}"
+            self._line(depth, f"write_transposed({store.value}, {place})")
+            return
         element = self._element(store)
         value = (
             accumulated(store.accumulator, element, store.value) if isinstance(store, GatheringStore) else store.value
@@ -562,7 +568,7 @@ class _CpuEmitter:
         sizes: dict[Storage, int | None] = {}
         accesses = [(s.buffer, s.offset) for s in self.nest.statements if isinstance(s, Load)]
         accesses += [(s.buffer, s.offset) for s in (*self.nest.stores, *self._kept_totals())]
-        sizes.update((s.buffer.storage, None) for s in self.nest.statements if isinstance(s, Square))
+        sizes.update((s.buffer.storage, None) for s in self.nest.statements if isinstance(s, (Square, PackedTile)))
         for buffer, offset in accesses:
             size = _row_size(offset, first)
             known = sizes.get(buffer.storage, size)
