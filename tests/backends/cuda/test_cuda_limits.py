@@ -16,7 +16,8 @@ from cuda_driver_tools import compiler_with_nvvm
 import functad
 import functad.numpy as jnp
 from benchmarks.machine_code import PROCESSORS, MachineCode, described, kernels_of, lowered_step, machine_code
-from functad import lax, nn
+from functad import lax, machine_model, nn
+from functad.backends.cuda.launches import ProgramLaunches
 from functad.backends.cuda.runtime.launching import Kernel, Launch
 
 CAPABILITIES = ((7, 5), (8, 0), (9, 0), (10, 0))
@@ -50,6 +51,7 @@ CASES = {
     "argmax": Case(lambda x: x.argmax(1), (SQUARE,), ("ld.v4.f32",)),
     "gather": Case(lambda x: x[x[0].astype(np.int32)], (SQUARE,), FOURS),
     "scatter": Case(lambda x, y: x.at[y[:, 0].astype(np.int32)].add(y), ((1000, 64), (1 << 16, 64))),
+    "cumsum": Case(jnp.cumsum, (LONG,)),
     "sort": Case(jnp.sort, (LONG,)),
     "top": Case(lambda x: lax.top_k(x, 5), ((100, 1 << 16),)),
     "product": Case(lambda x, y: x @ y, ((1000, 1000), (1000, 1000)), ("ld.v4.f32",)),
@@ -124,3 +126,18 @@ def test_waves_are_what_a_multiprocessor_has_no_room_for(
     code = MachineCode("kernel", 16, threads, registers, shared, 0, 56, 9, (), 0, 0, 0, (), False)
     assert code.waves((9, 0), cores=1) == waves
     assert (code.waves((7, 5), cores=1) or 0) >= waves and len(PROCESSORS) > 4
+
+
+SHAPES = [(3, 10**7), (8, 10**6), (200, 10**5), (1000, 1000), (10**5, 64), (10**6, 8)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_moves_megabytes_has_a_block_for_each_multiprocessor(shape: tuple[int, int]) -> None:
+    """Rows that are few and long, or many and short; what is joined to reductions of short rows, too."""
+    functions = (jnp.exp, jnp.sum, nn.softmax, lambda x: x.sum(0), lambda x: x.argmax(1), lambda x: jnp.cumsum(x, 1))
+    for function in (*functions, lambda x: x[:, :100].sum(1, keepdims=True) * x):
+        lowering = functad.jit(function, backend="cuda").lower(functad.ShapeDtypeStruct(shape, "float32"))._lowered
+        launches = ProgramLaunches(lowering, machine_model.CUDA_CORES, lambda: False)
+        for call in lowering.generated.instructions:
+            if call.bytes > 1 << 20:
+                assert launches.of(call).grid[0] >= machine_model.CUDA_CORES, call.function
