@@ -16,6 +16,7 @@ from functad.dtypes import plain_dtype
 from functad.errors import (
     AbsentNameError,
     ArgumentError,
+    CopyError,
     DonatedArrayError,
     DTypeError,
     ImmutableArrayError,
@@ -143,6 +144,8 @@ class ArrayImpl(Array):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if dtype is not None and np.dtype(dtype) != self._value.dtype:
+            if copy is False:
+                raise CopyError(f"{self._describe()} becomes an ndarray of {np.dtype(dtype)} by a copy only")
             return self._value.astype(dtype)
         return self._value.copy() if copy else read_only_view(self._value)
 

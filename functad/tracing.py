@@ -406,9 +406,14 @@ def is_tracer(x: Any) -> bool:
 
 def has_value(x: Any) -> bool:
     """Whether something array-like has a value now: a tracer may stand for one, or be known by its type only."""
+    return value_behind(x) is not None
+
+
+def value_behind(x: Any) -> Any:
+    """What a tracer stands for, None where only its type is known; all else as it is."""
     while isinstance(x, Tracer):
         x = x.value
-    return x is not None
+    return x
 
 
 def current_trace() -> Trace | None:

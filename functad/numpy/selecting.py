@@ -24,6 +24,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array, ArrayImpl
+from functad.device_arrays import beside
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ConcretizationError, OutOfBoundsError, ShapeError
 from functad.evaluation import aval_of
@@ -406,7 +407,8 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
         raise ArgumentError(f"nonzero: size={size} must not be negative")
     if size is None:
         known = concrete_value(x, "nonzero without size=", _SIZE_REWRITE)
-        return tuple(ArrayImpl(p.astype(dtypes.default_int_dtype())) for p in np.nonzero(known))
+        found = [ArrayImpl(p.astype(dtypes.default_int_dtype())) for p in np.nonzero(known)]
+        return tuple(beside(positions, [x], "nonzero") for positions in found)
     mask = manipulation.ravel(as_boolean(x, "nonzero"))
     index_dtype = dtypes.default_int_dtype()
     flat = _counting_up(cumulative.cumsum(convert(mask, index_dtype), axis=0, reverse=False), size)

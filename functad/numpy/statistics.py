@@ -35,6 +35,7 @@ from functad.numpy import (
     linear,
     logic,
     manipulation,
+    means,
     reductions,
     rounding,
     selecting,
@@ -529,7 +530,7 @@ def cov(
     freedom = (0 if bias else 1) if ddof is None else ddof
     weights = _weights(fweights, aweights, x)
     if weights is None:
-        centre = reductions.mean(x, axis=1, keepdims=True)
+        centre = means.mean(x, axis=1, keepdims=True)
         divisor: Any = x.shape[1] - freedom
     else:
         total = reductions.sum(weights)

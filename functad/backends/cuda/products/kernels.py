@@ -16,6 +16,7 @@ import numpy as np
 from functad import machine_model
 from functad.backends.cuda.kernels.emit import TICKETS, CudaKernel, last_to_finish, point_of, set_in
 from functad.backends.cuda.kernels.mapping import LoopMapping, MappedLoop
+from functad.backends.cuda.kernels.shared_steps import of_blocks
 from functad.backends.cuda.kernels.vectors import PLAIN_MEMORY
 from functad.backends.cuda.products.tiles import PAD, ProductSizes, ProductTile, shared_elements
 from functad.backends.cuda.scalars.registry import HAS_ALIGNED_MEMORY
@@ -279,7 +280,7 @@ class _ProductText:
         text.line("thread = cuda.threadIdx.x")
         self._places_of_threads()
         blocks = step.batch * tile.parts * self.down * self.along
-        with text.loop("block", "cuda.blockIdx.x", blocks, "cuda.gridDim.x"):
+        with of_blocks("block", blocks).within(text):
             self._block()
         named = [("q", step.batch), ("part", tile.parts), ("down", self.down), ("across", self.along)]
         mapping = LoopMapping(

@@ -11,7 +11,6 @@ import numpy as np
 
 from functad.array import read_only_view
 from functad.backends.cuda.runtime.pool import PoolBlock
-from functad.dtypes import plain_dtype
 
 
 class DeviceMemory:
@@ -63,11 +62,10 @@ class DeviceMemory:
 
     def cuda_array_interface(self) -> dict[str, Any]:
         """Version 3 of the CUDA Array Interface: whoever reads it waits for the stream, and works in its own."""
-        plain = plain_dtype(self.dtype)
         self.block.shared = True
         return {
             "shape": self.shape,
-            "typestr": plain.str,
+            "typestr": self.dtype.str,
             "data": (self.address if self.nbytes else 0, False),  # PyTorch takes nothing that is read-only
             "strides": None,
             "stream": self.device.driver.stream or None,
