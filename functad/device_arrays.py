@@ -235,6 +235,8 @@ def beside(x: ArrayImpl, others: Sequence[Any], what: str) -> ArrayImpl:
     Raises:
         DeviceError: they are committed to different devices.
     """
+    if not gpus and config.default_device is None:
+        return x
     device = common_device(others, lambda i: f"operand {i + 1}", what)
     if device is None:
         made: ArrayImpl = put_by_default(x)
