@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-LONGEST = 60.0  # seconds, after which a measurement counts as one that hangs
+LONGEST = 60.0
 _ANSWER = "answer "  # how lines begin that are no words of a library
 # How libraries say that a kernel has gone wrong: after that their process has no GPU any more.
 _FAULTS = (
@@ -30,10 +30,14 @@ class MeasuringError(Exception):
 
 
 class Measurer:
-    """Asks a process for measurements by name, and starts another one where it has ended or lost its GPU."""
+    """Asks a process for measurements by name, and starts another one where it has ended or lost its GPU.
 
-    def __init__(self, command: Sequence[str]) -> None:
+    command: of the process. longest: seconds, after which a measurement counts as one that hangs.
+    """
+
+    def __init__(self, command: Sequence[str], longest: float = LONGEST) -> None:
         self._command = command
+        self._longest = longest
         self._process: subprocess.Popen[str] | None = None
 
     def ask(self, name: str, seconds: float) -> dict[str, float]:
@@ -46,7 +50,7 @@ class Measurer:
             self._command, text=True, encoding="utf-8", stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         self._process = process
-        limit = min(seconds, LONGEST)
+        limit = min(seconds, self._longest)
         late = threading.Event()
 
         def end() -> None:

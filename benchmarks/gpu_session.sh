@@ -17,6 +17,7 @@ share=${FUNCTAD_CHECKS:-35}
 start=$(date +%s)
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
+trap 'exit 1' HUP INT TERM
 left() { echo $((seconds - $(date +%s) + start)); }
 mkdir -p "$results"
 

@@ -209,19 +209,19 @@ def common_device(values: Sequence[Any], names: Callable[[int], str], what: str)
     return found or next((device_of(v) for v in values if isinstance(v, DeviceArray)), None)
 
 
-class Place(NamedTuple):
+class DevicePlace(NamedTuple):
     """Where an array lies on a device, and whether on purpose."""
 
     device: Device
     committed: bool
 
 
-def place_of(x: Any) -> Place | None:
+def place_of(x: Any) -> DevicePlace | None:
     """The place of an array on a GPU; None for all else."""
-    return Place(device_of(x), is_committed(x)) if isinstance(x, DeviceArray) else None
+    return DevicePlace(device_of(x), is_committed(x)) if isinstance(x, DeviceArray) else None
 
 
-def at_place(x: Any, place: Place | None) -> Any:
+def at_place(x: Any, place: DevicePlace | None) -> Any:
     """The same elements at a place; what lies on its device, or is no concrete array, as it is."""
     if place is None or not isinstance(x, ArrayImpl) or device_of(x) is place.device:
         return x
@@ -235,6 +235,8 @@ def beside(x: ArrayImpl, others: Sequence[Any], what: str) -> ArrayImpl:
     Raises:
         DeviceError: they are committed to different devices.
     """
+    if not gpus and config.default_device is None:
+        return x
     device = common_device(others, lambda i: f"operand {i + 1}", what)
     if device is None:
         made: ArrayImpl = put_by_default(x)

@@ -26,7 +26,7 @@ from functad.api.arguments import (
 )
 from functad.api.derivative_types import check_inputs, check_outputs, check_scalar
 from functad.array import ArrayImpl
-from functad.device_arrays import Place, at_place, place_of
+from functad.device_arrays import DevicePlace, at_place, gpus, place_of
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DifferentiationError, TreeError
 from functad.evaluation import aval_of
@@ -367,7 +367,7 @@ class LinearizedTypes:
         self.out_tree = out_tree
         self.out_avals = [aval_of(o) for o in outs]
 
-    def differentiable(self) -> tuple[list[Aval], list[Place | None]]:
+    def differentiable(self) -> tuple[list[Aval], list[DevicePlace | None]]:
         """Types and places of the inputs that have a derivative."""
         chosen = [i for i, active in enumerate(self.active) if active]
         return [self.in_avals[i] for i in chosen], [self.in_places[i] for i in chosen]
@@ -575,11 +575,11 @@ def _checked_tangent(t: Any, aval: Aval, what: Callable[[], str], integers: bool
     return value if found.dtype == aval.dtype else value.astype(aval.dtype)
 
 
-def _place(x: Any) -> Place | None:
-    return place_of(value_behind(x))
+def _place(x: Any) -> DevicePlace | None:
+    return place_of(value_behind(x)) if gpus else None
 
 
-def materialised(x: Any, aval: Aval, place: Place | None = None) -> Any:
+def materialised(x: Any, aval: Aval, place: DevicePlace | None = None) -> Any:
     """A tangent or cotangent as an array of the given type; `float0` zeros for one of an integer value.
 
     place: that of the value whose derivative it is, which numbers that nobody computed on a device are put beside.

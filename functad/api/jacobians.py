@@ -24,7 +24,7 @@ from functad.api.arguments import (
 from functad.api.autodiff import LinearizedTypes, linearized
 from functad.api.derivative_types import check_inputs, check_outputs
 from functad.array import ArrayImpl
-from functad.device_arrays import Place, at_place
+from functad.device_arrays import DevicePlace, at_place
 from functad.evaluation import aval_of
 from functad.ir import Aval
 from functad.primitives.common import convert_element_type, instantiate, reshape
@@ -133,7 +133,7 @@ def _jacobian(
     return jacobian_fun
 
 
-def _basis(avals: Sequence[Aval], places: Sequence[Place | None]) -> list[Any]:
+def _basis(avals: Sequence[Aval], places: Sequence[DevicePlace | None]) -> list[Any]:
     """All unit vectors of a list of arrays, stacked along a new leading axis of each, where the arrays lie."""
     total = sum(a.size for a in avals)
     parts, start = [], 0

@@ -113,6 +113,16 @@ def test_after_a_fault_every_call_says_that_the_device_is_lost() -> None:
     gc.collect()  # whatever fails in a finaliser would be an error of this test
 
 
+def test_a_device_is_idle_when_all_is_done_that_was_started() -> None:
+    fake = FakeCuda()
+    driver = device_of(fake).driver
+    for fake.busy in (True, False):
+        assert driver.is_idle() is not fake.busy
+    fake.lost = 700
+    with pytest.raises(DeviceFaultError, match="illegal address"):
+        driver.is_idle()
+
+
 def test_a_kernel_that_cannot_start_is_named() -> None:
     fake = FakeCuda()
     device = device_of(fake)
