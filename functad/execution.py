@@ -29,6 +29,7 @@ from functad.device_arrays import (
     set_device_runner,
     to_device,
 )
+from functad.eager import outside_traces
 from functad.editing.keys import without_keys
 from functad.evaluation import aval_of, check_values, evaluate, infer_avals
 from functad.exact import exact_key
@@ -39,7 +40,7 @@ from functad.options import COMPILED_BY
 from functad.system.garbage import collection_paused
 from functad.system.log import logger
 from functad.system.once import imported, once
-from functad.tracing import eval_program, outside_traces
+from functad.tracing import eval_program
 
 
 def optimized(program: Program, backend: str | None = None) -> Program:

@@ -47,11 +47,12 @@ class Transfers:
         self._driver = (device or gpu()).driver
 
     def __enter__(self) -> Transfers:
-        self.count = 0
+        self.count = self.nbytes = 0
         download = self._driver.download
 
         def counted(array: Any, address: int) -> None:
             self.count += 1
+            self.nbytes += array.nbytes
             download(array, address)
 
         self._driver.download = counted
