@@ -166,9 +166,9 @@ class _OnDevices:
             results = self._on_host(primitive, args, params, device)
         elif isinstance(primitive.lower, Call):
             called = params[primitive.lower.parameter]
-            if primitive is jit_p or _has_unknown_lengths(called):
+            if _runs_as_one(primitive, called):
                 results = run_on(called, args, device)
-            else:  # made anew at each call, so its operations run one by one
+            else:
                 with outside_traces():
                     results = [to_device(r, device) for r in eval_program(called, args)]
         else:
@@ -196,9 +196,15 @@ class _OnDevices:
         return commit_results(results) if any(map(is_committed, args)) else results
 
 
-def _has_unknown_lengths(program: Program) -> bool:
-    """Whether it has arrays whose length only a run tells: no operation of these is compiled by itself."""
-    return any(UNKNOWN in v.aval.shape for eqn in program.eqns for v in eqn.outvars)
+def _runs_as_one(primitive: Primitive, called: Program) -> bool:
+    """Whether a called Program is compiled, and not run by operations, as one is that each call makes anew.
+
+    No operation can be compiled by itself whose arrays have a length that only a run tells. The values of each are
+    looked at where the first one to blame is to be found.
+    """
+    if any(UNKNOWN in v.aval.shape for eqn in called.eqns for v in eqn.outvars):
+        return True
+    return primitive is jit_p and not (config.debug_nans or config.debug_infs)
 
 
 class _Params:

@@ -209,6 +209,7 @@ def check_operations_that_come_again() -> None:
     assert np.isnan(np.asarray(x * x[0])).any()
     with functad.config.context(debug_nans=True):
         assert "nan" in raised(FloatingPointError, lambda: x * x[0])
+        assert "`log` made" in raised(FloatingPointError, lambda: functad.jit(lambda x: jnp.log(x - 1) + 1)(x))
     assert np.isnan(np.asarray(x * x[0])).any()
 
 
