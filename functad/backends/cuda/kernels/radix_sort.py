@@ -176,11 +176,12 @@ class _RadixSort(SortWriter):
         """The next tile for which there is no block yet."""
         with text.block("if thread == 0:"):
             text.line("ticket[0] = cuda.atomic.add(marks, digit, 1)")
-        text.line("cuda.syncthreads()", f"part = {in_32_bits('ticket[0]')}", "cuda.syncthreads()")
+        text.line("cuda.syncthreads()", "part = i64(ticket[0])", "cuda.syncthreads()")
 
     def _place(self, text: KernelText) -> None:
         """Tile `part`, of row r, from `first` on."""
-        text.line(f"r = part // {self.tiles}", f"first = {self.tile} * (part % {self.tiles})")
+        text.line(f"part = {in_32_bits('part', self.parts)}", f"r = part // {self.tiles}")
+        text.line(f"first = {self.tile} * (part % {self.tiles})")
         text.line(f"count = min({self.tile}, {self.rows.length} - first)")
 
     def _read_words(self, text: KernelText, source: Runs | None, name: str, index: str) -> None:

@@ -70,12 +70,11 @@ def of_blocks(name: str, count: int | str, most: int = 0) -> SharedSteps:
 
 
 def in_32_bits(number: str, most: int = 0) -> str:
-    """The text of a number that is not negative, so that the compiler knows that it has 32 bits, if there is no more.
+    """The text of a number that is not negative, so that the compiler knows that it has 32 bits, if it does.
+
+    So has the step after the last one of 2³¹, as no grid has as many threads.
 
     >>> in_32_bits("block", 300), in_32_bits("block", 1 << 40)
     ('i64(u32(block))', 'i64(block)')
     """
-    return f"i64(u32({number}))" if most <= _MOST else f"i64({number})"
-
-
-_MOST = 1 << 31  # of steps: one more of each thread has 32 bits, too
+    return f"i64(u32({number}))" if most <= 1 << 31 else f"i64({number})"
