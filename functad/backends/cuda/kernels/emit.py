@@ -254,6 +254,8 @@ class CudaEmitter:
             self._line(1, *[f"{a.name} = {start_of_accumulator(a)}" for a in self.nest.accumulators])
         depth = self._under(1, condition)
         self._line(depth, f"{self.outer[0].name} = row_here")
+        if not self.inner and not self.nest.accumulators:
+            depth = self._under(depth, "lane == 0")
         self._statements(PRE, 0, depth)
         if self.nest.accumulators:
             self._terms(depth, "lane", lanes)
@@ -264,8 +266,7 @@ class CudaEmitter:
             self._statements(PRE, 1, depth + 1)
             self._stores(PRE, depth + 1)
         else:
-            self._line(depth, "if lane == 0:")
-            self._stores(PRE, depth + 1)
+            self._stores(PRE, depth)
         self._line(1, "cuda.syncthreads()")
         return "\n".join(self.lines) + "\n"
 
@@ -287,8 +288,6 @@ class CudaEmitter:
     def _gathered_by_blocks(self, gathering: Gathering) -> None:
         """Accumulators over the inner loops, which the threads of blocks share, and what follows from them."""
         self._share(0, self.nest.accumulators)
-        if gathering.parts > 1:
-            self._line(0, "ticket = cuda.shared.array(1, uint32)")
         self._line(0, "thread = cuda.threadIdx.x", *lanes_of_threads(gathering))
         results = math.prod(s.extent for s in self.outer)
         tiles = -(-results // gathering.side)
@@ -346,10 +345,8 @@ class CudaEmitter:
         self._line(
             at + 1, *[f"{partial[a.name]}[{results} * part + result] = shared_{a.name}[thread]" for a in gathered]
         )
-        self._line(at, "cuda.threadfence()", "cuda.syncthreads()", "if thread == 0:")
-        self._line(at + 1, f"ticket[0] = cuda.atomic.inc({tickets}, tile, u32({parts - 1}))")
-        self._line(at, "cuda.syncthreads()", f"if ticket[0] == {parts - 1}:")
-        self._line(at + 1, "cuda.threadfence()", *[f"{a.name} = {start_of_accumulator(a)}" for a in gathered])
+        self._line(at, *last_to_finish(tickets, "tile", parts))
+        self._line(at + 1, *[f"{a.name} = {start_of_accumulator(a)}" for a in gathered])
         depth = self._under(at + 1, condition)
         self._line(depth, f"for at in range(lane, {parts}, {lanes}):")
         for a in gathered:
@@ -524,6 +521,24 @@ class CudaEmitter:
 
     def _element(self, buffer: Buffer, offset: Affine) -> str:
         return f"{self.parameters[buffer.storage][0]}[{offset.text()}]"
+
+
+def last_to_finish(tickets: str, place: str, parts: int) -> list[str]:
+    """Lines that end in the condition under which a block is the last of those that share a result: it sees theirs.
+
+    The thread that takes the ticket has a fence before it, behind a barrier, for what all of the block have written,
+    and one after it, before a barrier, for what all of them read.
+    """
+    return [
+        "cuda.syncthreads()",
+        "is_last = i32(0)",
+        "if thread == 0:",
+        "    cuda.threadfence()",
+        f"    if cuda.atomic.inc({tickets}, {place}, u32({parts - 1})) == u32({parts - 1}):",
+        "        is_last = i32(1)",
+        "    cuda.threadfence()",
+        "if cuda.syncthreads_or(is_last):",
+    ]
 
 
 def memory_type(dtype: np.dtype) -> str:
