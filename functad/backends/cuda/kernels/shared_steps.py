@@ -16,13 +16,13 @@ from functad.records import NamedTuple
 class SharedSteps(NamedTuple):
     """The loop over steps, of which the first one of a thread, or block, is `first`, and the next ones `every` apart.
 
-    count: of all steps. most: a number that it is not above.
+    stop: how many steps there are. most: a number that it is not above.
     """
 
     name: str
     first: str
     every: str
-    count: str
+    stop: str
     most: int
 
     @property
@@ -33,7 +33,7 @@ class SharedSteps(NamedTuple):
         row = i64(u32(cuda.blockIdx.x))
         while row < 300:
         """
-        return f"{self.name} = {in_32_bits(self.first, self.most)}", f"while {self.name} < {self.count}:"
+        return f"{self.name} = {in_32_bits(self.first, self.most)}", f"while {self.name} < {self.stop}:"
 
     @property
     def end(self) -> str:
@@ -47,7 +47,7 @@ class SharedSteps(NamedTuple):
     @property
     def one(self) -> tuple[str, str]:
         """The lines before, where none has a second step."""
-        return self.begin[0], f"if {self.name} < {self.count}:"
+        return self.begin[0], f"if {self.name} < {self.stop}:"
 
     @contextmanager
     def within(self, text: KernelText) -> Iterator[None]:
