@@ -197,7 +197,8 @@ class _RadixSort(SortWriter):
         with text.loop("i", "thread", self.radix, "THREADS"):
             text.line("before = 0", "back = part - 1")
             with text.block(f"while back >= {self.tiles} * r:"):
-                text.line(f"seen = i64(cuda.atomic.add(marks, {self._seen('back')}, 0))")
+                seen = f"cuda.atomic.add(marks, {self._seen('back')}, 0)"
+                text.line(f"seen = {in_32_bits(seen, self.tags * (self.rows.length + 1))}")
                 text.line(f"tag_seen = seen % {self.tags}")
                 with text.block("if tag_seen == tag or tag_seen == tag + 1:"):
                     text.line(f"before = before + seen // {self.tags}", "back = back - 1")
