@@ -176,11 +176,12 @@ class _RadixSort(SortWriter):
         """The next tile for which there is no block yet."""
         with text.block("if thread == 0:"):
             text.line("ticket[0] = cuda.atomic.add(marks, digit, 1)")
-        text.line("cuda.syncthreads()", f"part = {in_32_bits('ticket[0]')}", "cuda.syncthreads()")
+        text.line("cuda.syncthreads()", "part = i64(ticket[0])", "cuda.syncthreads()")
 
     def _place(self, text: KernelText) -> None:
         """Tile `part`, of row r, from `first` on."""
-        text.line(f"r = part // {self.tiles}", f"first = {self.tile} * (part % {self.tiles})")
+        text.line(f"part = {in_32_bits('part', self.parts)}", f"r = part // {self.tiles}")
+        text.line(f"first = {self.tile} * (part % {self.tiles})")
         text.line(f"count = min({self.tile}, {self.rows.length} - first)")
 
     def _read_words(self, text: KernelText, source: Runs | None, name: str, index: str) -> None:
@@ -196,7 +197,8 @@ class _RadixSort(SortWriter):
         with text.loop("i", "thread", self.radix, "THREADS"):
             text.line("before = 0", "back = part - 1")
             with text.block(f"while back >= {self.tiles} * r:"):
-                text.line(f"seen = i64(cuda.atomic.add(marks, {self._seen('back')}, 0))")
+                seen = f"cuda.atomic.add(marks, {self._seen('back')}, 0)"
+                text.line(f"seen = {in_32_bits(seen, self.tags * (self.rows.length + 1))}")
                 text.line(f"tag_seen = seen % {self.tags}")
                 with text.block("if tag_seen == tag or tag_seen == tag + 1:"):
                     text.line(f"before = before + seen // {self.tags}", "back = back - 1")

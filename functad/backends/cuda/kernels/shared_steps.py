@@ -16,13 +16,13 @@ from functad.records import NamedTuple
 class SharedSteps(NamedTuple):
     """The loop over steps, of which the first one of a thread, or block, is `first`, and the next ones `every` apart.
 
-    count: of all steps. most: a number that it is not above.
+    stop: how many steps there are. most: a number that it is not above.
     """
 
     name: str
     first: str
     every: str
-    count: str
+    stop: str
     most: int
 
     @property
@@ -33,7 +33,7 @@ class SharedSteps(NamedTuple):
         row = i64(u32(cuda.blockIdx.x))
         while row < 300:
         """
-        return f"{self.name} = {in_32_bits(self.first, self.most)}", f"while {self.name} < {self.count}:"
+        return f"{self.name} = {in_32_bits(self.first, self.most)}", f"while {self.name} < {self.stop}:"
 
     @property
     def end(self) -> str:
@@ -47,7 +47,7 @@ class SharedSteps(NamedTuple):
     @property
     def one(self) -> tuple[str, str]:
         """The lines before, where none has a second step."""
-        return self.begin[0], f"if {self.name} < {self.count}:"
+        return self.begin[0], f"if {self.name} < {self.stop}:"
 
     @contextmanager
     def within(self, text: KernelText) -> Iterator[None]:
@@ -70,12 +70,11 @@ def of_blocks(name: str, count: int | str, most: int = 0) -> SharedSteps:
 
 
 def in_32_bits(number: str, most: int = 0) -> str:
-    """The text of a number that is not negative, so that the compiler knows that it has 32 bits, if there is no more.
+    """The text of a number that is not negative, so that the compiler knows that it has 32 bits, if it does.
+
+    So has the step after the last one of 2³¹, as no grid has as many threads.
 
     >>> in_32_bits("block", 300), in_32_bits("block", 1 << 40)
     ('i64(u32(block))', 'i64(block)')
     """
-    return f"i64(u32({number}))" if most <= _MOST else f"i64({number})"
-
-
-_MOST = 1 << 31  # of steps: one more of each thread has 32 bits, too
+    return f"i64(u32({number}))" if most <= 1 << 31 else f"i64({number})"
