@@ -24,7 +24,8 @@ from functad.tree_util import tree_leaves
 class HeldMemory(Protocol):
     """Elements in a device's memory. `host()` copies them, read-only, and waits until the device has them.
 
-    committed: whether they lie there on purpose. `again()` is the same memory for another Array.
+    committed: whether they lie there on purpose. `again()` is the same memory for another Array. `ends(n)` has the
+    first n + 1 and the last n indices of each axis that is longer, and all of others.
     """
 
     device: Any
@@ -33,6 +34,7 @@ class HeldMemory(Protocol):
     committed: bool
 
     def host(self) -> np.ndarray: ...
+    def ends(self, count: int) -> np.ndarray: ...
     def copy(self) -> HeldMemory: ...
     def again(self) -> HeldMemory: ...
 
@@ -55,6 +57,12 @@ class DeviceArray(ArrayImpl):
 
     def __copy__(self) -> DeviceArray:
         return on_device(memory_of(self).copy(), self.aval)
+
+    def _printed(self) -> tuple[np.ndarray, dict[str, Any]]:
+        options = np.get_printoptions()
+        if not self.ndim or self.size <= options["threshold"]:
+            return self._value, {}
+        return memory_of(self).ends(options["edgeitems"]), {"threshold": 0}
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

@@ -404,6 +404,12 @@ CALLS = {
         "ShapeError": "jnp.roots(m)",
         "ArgumentError": "jnp.polyder(x, -1)",
     },
+    "functad.numpy.positions": {
+        "ShapeError": "jnp.insert(x, 1, m)",
+        "AxisError": "jnp.compress(x > 0, x, 3)",
+        "ArgumentError": "jnp.ravel_multi_index((1,), (3, 4))",
+        "ConcretizationError": "functad.jit(lambda i: jnp.delete(x, i))(2)",
+    },
     "functad.numpy.reductions": {
         "AxisError": "jnp.sum(x, axis=3)",
         "ArgumentError": "jnp.max(x[:0])",

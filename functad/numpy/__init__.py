@@ -55,6 +55,7 @@ from functad.numpy.linear import *
 from functad.numpy.logic import *
 from functad.numpy.manipulation import *
 from functad.numpy.means import *
+from functad.numpy.positions import *
 from functad.numpy.promotion import *
 from functad.numpy.reductions import *
 from functad.numpy.rounding import *

@@ -29,6 +29,7 @@ from functad.numpy import (
     logic,
     manipulation,
     means,
+    positions,
     reductions,
     rounding,
     running,
@@ -286,7 +287,7 @@ def _view(self: Any, dtype: Any = None, type: None = None) -> Any:  # noqa: A002
 
 def _compress(self: Any, condition: Any, axis: Any = None, **kwargs: Any) -> Any:
     """Slices along an axis where a condition is true."""
-    return selecting.compress(condition, self, axis, **kwargs)
+    return positions.compress(condition, self, axis, **kwargs)
 
 
 def _is_deleted(self: Any) -> bool:

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.array import Array, KeyArray, install_methods
-from functad.device_arrays import DeviceArray
+from functad.array import Array, install_methods
 from functad.errors import DTypeError, UnsupportedNumpyError
 from functad.numpy.forwarding import forward
 from functad.numpy.promotion import convert
@@ -89,12 +88,16 @@ def _home(ufunc: np.ufunc) -> tuple[str, str]:
 def _array_function(self: Any, func: Callable[..., Any], types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     name = func.__name__
     if name in _OF_TYPES and Tracer not in types:
-        return func(*[a.aval if isinstance(a, (KeyArray, DeviceArray)) else a for a in args], **kwargs)
+        return func(*map(_type_of, args), **{key: _type_of(a) for key, a in kwargs.items()})
     if Tracer not in types or name in _READERS:
         return func(*_known(args), **_known(kwargs))
     module = func.__module__ or "numpy"
     _refuse_out(f"{module}.{name}", kwargs)
     return forward(f"{module}.{name}", func, _counterpart(module, name), args, kwargs)
+
+
+def _type_of(x: Any) -> Any:
+    return x.aval if isinstance(x, Array) else x
 
 
 def _refuse_out(full_name: str, kwargs: dict[str, Any]) -> None:

@@ -36,6 +36,7 @@ from functad.numpy import (
     logic,
     manipulation,
     means,
+    positions,
     reductions,
     rounding,
     selecting,
@@ -483,7 +484,7 @@ def histogramdd(
     places = [sorting.searchsorted(e, x, side="right") for e, x in zip(edges, columns)]
     places = [selecting.where(logic.equal(x, e[-1]), e.size - 1, p) for e, x, p in zip(edges, columns, places)]
     sizes = tuple(e.size + 1 for e in edges)  # one bin below and one above, which are cut off
-    flat = selecting.ravel_multi_index(places, sizes, mode="clip")
+    flat = positions.ravel_multi_index(places, sizes, mode="clip")
     counts = reshape_to(bincount(flat, weights, length=math.prod(sizes)), sizes)
     counts = counts[(slice(1, -1),) * count]
     if density:

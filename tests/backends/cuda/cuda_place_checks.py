@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,7 @@ from cuda_check_tools import NARROW, checks_of, raised, second_gpu
 
 import functad
 import functad.numpy as jnp
-from functad import random
+from functad import optim, random, train
 from functad.device_arrays import DeviceArray
 from functad.errors import CopyError, DeviceError, DTypeError
 from functad.tree_util import tree_leaves
@@ -49,6 +50,21 @@ def check_derivatives_lie_where_values_do() -> None:
         assert not any(isinstance(leaf, DeviceArray) for leaf in expected), name
 
 
+def check_what_is_differentiated_does_not_move() -> None:
+    """It says so, where JAX would move it and its derivative; what is jitted runs on one device."""
+
+    def moved(x: Any, device: Any = "cuda") -> Any:
+        return (functad.device_put(x, device) * 2).sum()
+
+    for transform in (functad.grad, functad.jacfwd, functad.value_and_grad):
+        message = raised(DeviceError, lambda transform=transform: transform(moved)(X))
+        assert "argument `x`" in message and "on cpu:0" in message and "to cuda:0: put it there before" in message
+    assert "to cpu:0" in raised(DeviceError, lambda: functad.grad(lambda x: moved(x, "cpu"))(on_gpu(X)))
+    assert functad.grad(moved)(on_gpu(X)).device is gpu()
+    assert functad.grad(lambda x: moved(x, x.device))(on_gpu(X)).device is gpu()
+    assert functad.jit(moved)(X).device is functad.devices("cpu")[0]
+
+
 def check_sizes_that_depend_on_values() -> None:
     """Python reads the values, and what it makes of them goes back."""
     functions: list[Callable[[Any], Any]] = [
@@ -80,7 +96,7 @@ def check_types_are_asked_for_without_a_copy() -> None:
     x, steps = on_gpu(X), on_gpu(np.float32([0.5, 1]))
     with Transfers() as transfers:
         assert not np.iscomplexobj(x) and np.isrealobj(x) and np.shape(x) == (2, 3)
-        assert (np.ndim(x), np.size(x), np.common_type(x)) == (2, 6, np.float32)
+        assert (np.ndim(x), np.size(x), np.size(a=x, axis=1), np.common_type(x, X)) == (2, 6, 3, np.float32)
         clipped = jnp.clip(x, 1, steps[1])
         others = [
             jnp.quantile(x, steps), jnp.nanmedian(x), jnp.interp(x, steps, steps), jnp.corrcoef(x),
@@ -105,6 +121,43 @@ def check_what_other_libraries_may_not_take() -> None:
     assert x.astype(np.int32, device="cpu").device is functad.devices("cpu")[0]
     for name in ("cpu", "cuda", "to"):
         assert "device_put(x" in raised(AttributeError, lambda name=name: getattr(x, name))
+
+
+def check_what_is_printed_is_copied() -> None:
+    """And prints as on the host, whatever was copied before."""
+    for shape in ((5000,), (3, 2000), (2000, 3), (7, 300), (8, 9, 70), (1, 7, 7, 8, 30)):
+        values = np.arange(np.prod(shape), dtype=np.float32).reshape(shape) * 1.5
+        for dtype in (np.float32, np.int16, np.complex64, np.float16):
+            host, x = jnp.asarray(values.astype(dtype)), on_gpu(values.astype(dtype))
+            with Transfers() as transfers:
+                assert repr(x) == repr(host) and str(x) == str(host) and f"{x}" == f"{host}", (shape, dtype)
+                assert transfers.nbytes < x.nbytes / 2 or len(shape) > 3
+            assert np.array_equal(x, host) and repr(x) == repr(host)  # the host has all of it now
+    x = on_gpu(np.arange(2000))
+    for options in ({"threshold": 5000}, {"edgeitems": 1}, {"threshold": 10, "edgeitems": 4}, {"threshold": 0}):
+        with np.printoptions(**options):
+            assert repr(x) == repr(jnp.arange(2000, dtype=x.dtype)) and repr(x[0]) == repr(
+                jnp.asarray(np.asarray(x[0]))
+            )
+
+
+def check_training_goes_on_where_it_was() -> None:
+    """From a file, too, whose arrays are NumPy's."""
+    data = {"x": X[:, :2], "y": X[:, 2]}
+
+    def loss(w: Any, batch: Any, key: Any) -> Any:
+        return ((batch["x"] @ w - batch["y"]) ** 2).mean()
+
+    with tempfile.TemporaryDirectory() as folder:
+        path, ends = f"{folder}/run.npz", []
+        for put, until in ((functad.device_put, 2), (on_gpu, 1), (on_gpu, 2)):
+            history = train.fit(
+                loss, put(jnp.zeros(2)), optim.adam(0.1), data, until=until, batch_size=1, key=random.key(0),
+                checkpoint=path if until == 1 else None, resume=path if len(ends) == 2 else None,
+            )  # fmt: skip
+            ends.append(history.last.run.params)
+    assert [end.device for end in ends] == [functad.devices("cpu")[0], gpu(), gpu()]
+    np.testing.assert_allclose(ends[2], ends[0], rtol=1e-5)
 
 
 CHECKS = {f"arrays, {name.replace('_', ' ')}": check for name, check in checks_of(globals()).items()}

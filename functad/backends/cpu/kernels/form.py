@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from functad.backends.cpu.kernels.streaming import LineStore
-from functad.backends.cpu.kernels.tile import LineStart, Square, StreamedStore
+from functad.backends.cpu.kernels.tile import LineStart, PackedTile, Square, StreamedStore, TransposedStore
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.affine import Affine, Symbol
 from functad.lowering.nests.nest import (
@@ -125,6 +125,8 @@ class Form:
         if isinstance(s, IndexLet):
             return f"{s.name} = {s.value.text()}"
         assert not isinstance(s, Carried)
+        if isinstance(s, PackedTile):
+            return f"{s.name} = packed_tile({self._place_of(s, {})}, {s.pitch}, {s.rows}, {s.columns})"
         if isinstance(s, Square):
             squares = [(s.buffer, s.offset, s.pitch), *([s.result] if s.result else [])]
             places = [
@@ -150,6 +152,10 @@ class Form:
             if store.place:
                 self._line(depth, f"{store.room}[{store.place}] = {store.value}")
             return
+        if isinstance(store, TransposedStore):
+            place = f"{self._place_of(store, {})}, {store.pitch}, {store.rows}, {store.columns}"
+            self._line(depth, f"write_transposed({store.value}, {place})")
+            return
         element = self._element(store)
         value = (
             accumulated(store.accumulator, element, store.value) if isinstance(store, GatheringStore) else store.value
@@ -160,7 +166,7 @@ class Form:
         sizes: dict[Storage, int | None] = {}
         accesses = [(s.buffer, s.offset) for s in self.nest.statements if isinstance(s, Load)]
         accesses += [(s.buffer, s.offset) for s in self._all_stores()]
-        sizes.update((s.buffer.storage, None) for s in self.nest.statements if isinstance(s, Square))
+        sizes.update((s.buffer.storage, None) for s in self.nest.statements if isinstance(s, (Square, PackedTile)))
         for buffer, offset in accesses:
             size = _row_size(offset, first)
             known = sizes.get(buffer.storage, size)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functad import machine_model
 from functad.backends.cuda.kernels.emit import SHARED_TYPES, CudaEmitter, CudaKernel
 from functad.backends.cuda.kernels.mapping import LoopMapping, MappedLoop
-from functad.backends.cuda.kernels.shared_steps import of_blocks
+from functad.backends.cuda.kernels.shared_steps import in_32_bits, of_blocks
 from functad.lowering.nests.affine import Affine, Symbol, data
 from functad.lowering.nests.names import renamed, words_in
 from functad.lowering.nests.nest import Nest, OwnedRows, Statement, Update, fresh, names_of
@@ -144,8 +144,8 @@ class _OwnedRowsEmitter(CudaEmitter):
         length, others = self.owned.length, self.others
         values = needed_for(self.nest.statements, words_in(self.update.value))
         self._line(3, f"group = thread // {length}", f"n_here = min(total - base, {self.listed})")
-        self._line(3, f"last = (group + 1) * n_here // {self.groups}", f"if group < {self.groups}:")
-        self._line(4, f"for e in range(group * n_here // {self.groups}, last, {self.at_once}):")
+        self._line(3, f"last = {in_32_bits('(group + 1) * n_here')} // {self.groups}", f"if group < {self.groups}:")
+        self._line(4, f"for e in range({in_32_bits('group * n_here')} // {self.groups}, last, {self.at_once}):")
         if length > self.threads:
             self._line(5, f"for k in range(thread, {length}, {self.threads}):")
         else:
@@ -157,7 +157,7 @@ class _OwnedRowsEmitter(CudaEmitter):
         for item in range(self.at_once):
             number, names = self._copied_names(values)
             here = fresh("here", self.taken)
-            self._line(depth, f"{here} = i64(found[min(e + {item}, last - 1)])")
+            self._line(depth, f"{here} = {in_32_bits(f'found[min(e + {item}, last - 1)]')}")
             self._line(depth, f"{number} = first + {here} % {self.looks}")
             for s in values:
                 self._line(depth, self._text(self._at_update(s, number, names)))

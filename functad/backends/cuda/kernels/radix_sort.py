@@ -99,7 +99,7 @@ class _RadixSort(SortWriter):
                 for p, digit in enumerate(self.digits):
                     value = self._value(digit, f"word{digit.word}", str(digit.of_word))
                     text.line(f"cuda.atomic.add(counts, {self.radix * p} + {value}, 1)")
-            text.line("cuda.syncthreads()", "following = part + cuda.gridDim.x")
+            text.line("cuda.syncthreads()", f"following = {in_32_bits('part + cuda.gridDim.x', self.parts)}")
             with text.block(f"if following >= {self.parts} or following // {self.tiles} != r:"):
                 with text.loop("i", "thread", counts, "THREADS"):
                     with text.block("if counts[i] > 0:"):

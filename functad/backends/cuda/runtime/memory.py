@@ -47,6 +47,24 @@ class DeviceMemory:
             self.kept = read_only_view(found)
         return self.kept
 
+    def ends(self, count: int) -> np.ndarray:
+        """Of each axis the first count + 1 and the last count indices, if it has more: what is printed of a long array.
+
+        Only these are copied, unless the host has all.
+        """
+        chosen = [np.arange(n) if n <= 2 * count + 1 else np.r_[: count + 1, n - count : n] for n in self.shape]
+        if self.kept is not None:
+            return self.kept[np.ix_(*chosen)]
+        found = np.empty([len(c) for c in chosen], self.dtype)
+        row = self.shape[-1]
+        runs = [(0, row)] if found.shape[-1] == row else [(0, count + 1), (row - count, row)]
+        for place in np.ndindex(found.shape[:-1]):
+            begin = row * int(np.ravel_multi_index([c[i] for c, i in zip(chosen, place)], self.shape[:-1]))
+            parts = np.split(found[place], [runs[0][1]])
+            for (first, _), part in zip(runs, parts):
+                self.device.driver.download(part, self.address + (begin + first) * self.dtype.itemsize)
+        return found
+
     def copy(self) -> DeviceMemory:
         """The same elements in other memory of the device."""
         block = self.device.pool.take(self.nbytes, described(self.shape, self.dtype), "a copy")
