@@ -32,7 +32,7 @@ gc.set_threshold(50_000, 20, 20)
 LONGEST = [
     f"test_{name}.py"
     for name in (
-        "cuda cpu_fourier cpu_primitives stats control_nesting cpu_movement gpu_session scipy_special "
+        "cuda cpu_fourier cuda_sanitizer cpu_primitives stats control_nesting cpu_movement gpu_session scipy_special "
         "numpy_values concatenate_lowering cpu_small_loops primitives fuzz linear_loops random_modes running "
         "benchmarks cpu_plain cpu_control plain_numpy cpu_convolution cuda_failures tuning cpu_windows "
         "cpu_order cpu_convolution_compiled linear_loops_range "

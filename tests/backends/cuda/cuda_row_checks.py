@@ -5,6 +5,7 @@ The interpreter is the reference.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
@@ -151,6 +152,9 @@ def check_rows_of_other_loops() -> None:
             assert loops_left(fun, *given) == left, fun.__name__
             kernels = functad.jit(fun, backend="cuda").lower(*given)._lowered.generated.kernels
             assert any("scan" in name for name in kernels) == is_one, fun.__name__
+            # A number that one thread changes is read by no other meanwhile.
+            alone = [re.search(r"if lane == 0:\n +at_\w+ = own_\d\[0\]", k.body) for k in kernels.values()]
+            assert any(alone) == is_one, fun.__name__
             agree(fun, *given)
 
 
