@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import gpu_operators, gpu_others, gpu_table
+from benchmarks import gpu_estimate, gpu_operators, gpu_others, gpu_steps, gpu_table
 
 ROOT = Path(__file__).parents[3]
 
@@ -102,3 +102,16 @@ def test_shares_of_the_roofline(tmp_path: Path) -> None:
         row = {"operator add, forward, 2048": {"µs": time, "floor µs": 1.0, "operations": 0.0}}
         (tmp_path / f"threads-{threads}.json").write_text(json.dumps({"results": row}), "utf-8")
     assert "threads a block" in (gpu_operators.draw_threads(tmp_path) or tmp_path).read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "launches", "level"), [("W1", 12, 9), ("W2", 15, 10), ("W3", 13, 6), ("W5-128", 11, 6)]
+)
+def test_the_launches_of_steps(name: str, launches: int, level: int) -> None:
+    """How many there are, and how many wait for each other, without a GPU; what is joined stays joined."""
+    starts = gpu_estimate.starts_of(gpu_estimate.lowered(gpu_steps.tasks()[name]))
+    assert (len(starts), max(start.level for start in starts)) == (launches, level), gpu_estimate.table(name, starts)
+    for start in starts:
+        assert start.level == 1 + max((starts[k].level for k in start.after), default=0)
+        assert start.done >= start.time + max((starts[k].done for k in start.after), default=0.0) and start.time > 1
+    assert gpu_estimate.table(name, starts).count("\n") == launches + 1
