@@ -51,8 +51,8 @@ lite: .venv-lite/installed-lite  ## build the notebooks as a site that runs them
 faults: .venv/installed-test  ## kill processes, damage the cache, call from many threads: a minute
 	$(BIN)/python -m tests.faults --quick
 
-fuzz: .venv/installed-test  ## try random programs for two minutes: those of the day, or of SEED=...
-	$(BIN)/python -m tests.fuzz --minutes 2 $(if $(SEED),--seed $(SEED))
+fuzz: .venv/installed-test  ## try random programs for two minutes, or PROGRAMS=... of them: those of the day, or of SEED=...
+	$(BIN)/python -m tests.fuzz $(if $(PROGRAMS),--programs $(PROGRAMS),--minutes 2) $(if $(SEED),--seed $(SEED))
 
 clean:  ## remove the environments and what the tools left behind
 	rm -rf .venv .venv-* build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache

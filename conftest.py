@@ -32,23 +32,32 @@ gc.set_threshold(50_000, 20, 20)
 LONGEST = [
     f"test_{name}.py"
     for name in (
-        "cpu_fourier cpu_primitives cpu_movement primitives stats control_nesting numpy_values benchmarks tuning "
-        "random_modes linear_loops cuda running cpu_small_loops numpy_fft cpu_plain scipy_special accuracy "
-        "cpu_control fuzz notebooks cpu_windows plain_numpy key_reuse train numba_primitive compile_growth train_text "
-        "cuda_machine_code cpu_sorts stacks "
-        "readme checkpoint without_numba cpu_convolution control_flow checkpoint_memory concatenate_lowering "
-        "interrupts "
-        "scalar_promotion sums typed_keys cpu_signed_zeros calls rotations benchmarks_gradbench odeint "
-        "cpu_while_gradients cpu_fused cpu_largest train_rnn cpu_counters numpy_gradients "
-        "cpu_elementwise nn_recurrent reductions fuzz_found autodiff nn_multi_head "
-        "small_matrices factorising equal_values synthetic_digits mnist cpu_machine cpu_math checkpoints imports "
-        "gathered_products crossed "
-        "lowering_products "
-        "lowering_plan cpu_runtime cache_files loop_passes shifted_stacks cpu_concurrency cpu_objects rewrites "
-        "deep_trees report nn_recurrent_combining cpu_random_programs kinks doctor numpy_methods debug cpu_blas "
-        "lowering_fuse numpy_calls cpu_tiles cpu_range api_dispatch loop_layout sparse_linalg namespaces "
-        "optim_least_squares optim_lbfgs explanation explanation_browser graph_browser registered_passes "
-        "gpu_session fitting nn_attention augment nn_layers loader nn_normalization cuda_users reference"
+        "cuda cpu_fourier cpu_primitives stats control_nesting cpu_movement gpu_session scipy_special "
+        "numpy_values concatenate_lowering cpu_small_loops primitives fuzz linear_loops random_modes running "
+        "benchmarks cpu_plain cpu_control plain_numpy cpu_convolution cuda_failures tuning cpu_windows "
+        "cpu_order cpu_convolution_compiled linear_loops_range "
+        "compile_growth checkpoint_memory cpu_while_gradients train_text checkpoint accuracy numpy_fft odeint "
+        "control_flow interrupts numba_primitive cuda_machine_code key_reuse benchmarks_gradbench autodiff "
+        "cuda_graphs readme scalar_promotion rotations reductions calls train cpu_signed_zeros sums "
+        "cpu_elementwise nn_recurrent numpy_gradients cpu_tiles switches typed_keys cpu_fused cpu_counters "
+        "nn_multi_head small_matrices cpu_largest notebooks gathered_products cpu_sorts cpu_math rewrites "
+        "fuzz_found sparse_linalg lowering_plan cpu_questions equal_values train_rnn factorising "
+        "cpu_optional_products imports kinks ecosystem doctor numpy_methods optimize checkpoints cpu_machine "
+        "api_dispatch shifted_stacks cpu_concurrency optim_least_squares cpu_runtime lowering_fuse loop_passes "
+        "report numpy_calls lowering_products cache_files debug reference explanation nn_attention namespaces "
+        "without_numba mnist cpu_objects fitting cpu_blas augment deep_trees crossed cpu_range "
+        "nn_recurrent_combining stacks synthetic_digits loop_layout optim_lbfgs cpu_random_programs nn_layers "
+        "loader nn_normalization registered_passes cuda_users explanation_browser graph_browser"
+    ).split()
+]
+LONGEST += [
+    f"test_{name}_oracle.py"
+    for name in (
+        "control_flow kinks bfloat16 special_names stats complex random_distributions nn scipys_ufuncs primitives "
+        "api custom_rules image dtypes checkpoint numpy_options linalg benchmarks weak_types numpy signal fft "
+        "random scipy_linalg structure odeint optim implicit convolution kernels typed_keys window fuzz attention "
+        "lax_names optimize rotations key_reuse sparse_linalg collectives numpy_dtypes nn_recurrent checkify "
+        "scipy"
     ).split()
 ]
 OF_THE_LONGEST = 6
@@ -75,6 +84,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         chosen = {id(item) for _, tests in itertools.groupby(items, lambda i: i.path) for item in _sample(list(tests))}
         config.hook.pytest_deselected(items=[item for item in items if id(item) not in chosen])
         items[:] = [item for item in items if id(item) in chosen]
+
+
+def pytest_collection_finish() -> None:
+    """What is there before a file's tests, no search for garbage of theirs looks through: some ask for hundreds."""
+    gc.collect()
+    gc.freeze()
 
 
 def _sample(tests: list[pytest.Item]) -> Iterator[pytest.Item]:

@@ -102,17 +102,18 @@ def measured(case: Case, number: str, seconds: float) -> Row:
 # --- what differs -----------------------------------------------------------------------------------------------
 
 
-def changing(case: Case, number: str) -> list[Any]:
+def changing(case: Case, number: str) -> Iterator[Any]:
     """The other values of a number with which a program is made, or runs, otherwise. Of one that runs apart all."""
     if case.way == APART:
-        return list(values_of(number))
+        yield from values_of(number)
+        return
     values = arrays(case)
-    usual, found = outcome(case, values), []
+    usual = outcome(case, values)
     for value in values_of(number):
         with patch.object(machine_model, number, value):
-            if outcome(case, values) != usual:
-                found.append(value)
-    return found
+            changed = outcome(case, values) != usual
+        if changed:
+            yield value
 
 
 def outcome(case: Case, values: Sequence[Any]) -> object:

@@ -67,15 +67,15 @@ def pairs(cases: list[Case]) -> list[tuple[str, Case]]:
 @pytest.mark.parametrize(("number", "case"), pairs(CASES))
 def test_another_value_changes_the_program(number, case):
     with two_cores(_AVX2, is_direct=False):
-        assert tuning_table.changing(case, number)
+        assert any(True for _ in tuning_table.changing(case, number))
 
 
 @pytest.mark.parametrize(("number", "case"), pairs(AVX512))
 def test_another_value_changes_the_program_with_avx512(number, case):
     with two_cores([*_AVX2, "+avx512f"], is_direct=True):
-        assert tuning_table.changing(case, number)
+        assert any(True for _ in tuning_table.changing(case, number))
 
 
 def test_what_decides_nothing_is_seen():
     case = Case("RUNNING_BLOCK", "sines", np.sin, "f32[10]", JITTED)
-    assert tuning_table.changing(case, "RUNNING_BLOCK") == []
+    assert [*tuning_table.changing(case, "RUNNING_BLOCK")] == []

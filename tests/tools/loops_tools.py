@@ -388,54 +388,63 @@ class Pointer:
     def __init__(
         self, name: str, array: np.ndarray | None, is_set: np.ndarray | None, mode: str, first: int = 0
     ) -> None:
-        self.name, self.array, self.is_set, self.mode, self.first = name, array, is_set, mode, first
+        self.name, self.array, self.mode, self.first = name, array, mode, first
+        self.size = 0 if array is None else array.size
+        # Single elements of these are quicker than those of NumPy's arrays.
+        self.is_set = None if is_set is None else memoryview(is_set)
+        self.read_by, self.written_by = (memoryview(np.zeros(self.size, np.int64)) for _ in range(2))
+        limits = None if array is None or array.dtype.kind not in "iu" else np.iinfo(array.dtype)
+        self.integers = range(limits.min, limits.max + 1) if limits else ()  # which can be stored as they are
         self.piece = 1
-        size = 0 if array is None else array.size
-        self.read_by = [0] * size
-        self.written_by = [0] * size
 
     def __getitem__(self, index: Any) -> Any:
-        index = self.first + index
-        self.check_index(index)
-        self.read(int(index))
-        value = self.array[index]
+        place = self.place(index)
+        self.read(place)
+        value = self.array[place]
         if value.dtype == np.float16:
             return np.float32(value)
         return bool(value) if value.dtype == np.bool_ else value
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        index = self.first + index
-        self.check_index(index)
-        self.write(int(index))
-        own, given = self.array.dtype, value.dtype if isinstance(value, np.generic) else np.asarray(value).dtype
-        kinds = (given.kind, own.kind)
-        assert kinds in STORES or kinds[0] == kinds[1], f"{self.name}: {value!r} stored without a cast"
-        self.array[index] = value if own.kind == "f" or own == given else np.asarray(value).astype(own)
+        place = self.place(index)
+        self.write(place)
+        own = self.array.dtype
+        if type(value) is not own.type and not (type(value) is int and value in self.integers):
+            given = value.dtype if isinstance(value, np.generic) else np.asarray(value).dtype
+            kinds = (given.kind, own.kind)
+            assert kinds in STORES or kinds[0] == kinds[1], f"{self.name}: {value!r} stored without a cast"
+            value = value if own.kind == "f" or own == given else np.asarray(value).astype(own)
+        self.array[place] = value
 
-    def read(self, index: int) -> None:
-        assert self.is_set[index], f"{self.name}: element {index} is read before anything was written there"
-        self.read_by[index] |= self.piece
+    def place(self, index: Any) -> int:
+        """Where an element lies in the array, if there is one."""
+        if type(index) is not int:
+            assert isinstance(index, (int, np.integer)), f"{self.name}: index {index!r}"
+        place = self.first + int(index)
+        assert 0 <= place < self.size, f"{self.name}: index {place} is not in 0..{self.size - 1}"
+        return place
 
-    def write(self, index: int) -> None:
+    def read(self, place: int) -> None:
+        assert self.is_set[place], f"{self.name}: element {place} is read before anything was written there"
+        self.read_by[place] |= self.piece
+
+    def write(self, place: int) -> None:
         assert self.mode != "r", f"{self.name} is written, but was announced as read-only"
-        self.is_set[index] = True
-        self.written_by[index] |= self.piece
-
-    def check_index(self, index: Any) -> None:
-        assert isinstance(index, (int, np.integer)), f"{self.name}: index {index!r}"
-        assert 0 <= index < self.array.size, f"{self.name}: index {index} is not in 0..{self.array.size - 1}"
+        self.is_set[place] = True
+        self.written_by[place] |= self.piece
 
     def check_pieces(self) -> None:
-        for index, (reads, writes) in enumerate(zip(self.read_by, self.written_by)):
-            alone = writes & (writes - 1) == 0 and (not writes or reads & ~writes == 0)
-            assert alone, f"{self.name}: element {index} is written by one piece of the range and used by another"
+        reads, writes = np.asarray(self.read_by), np.asarray(self.written_by)
+        shared = (writes & (writes - 1) != 0) | (writes != 0) & (reads & ~writes != 0)
+        what = "is written by one piece of the range and used by another"
+        assert not shared.any(), f"{self.name}: element {shared.argmax()} {what}"
 
     def check_rows(self, n: int) -> None:
-        if self.array is None or self.array.size % n:
+        if self.size % n:
             return
-        for index, (reads, writes) in enumerate(zip(self.read_by, self.written_by)):
-            own = 1 << (index // (self.array.size // n))
-            assert (reads | writes) & ~own == 0, f"{self.name}: element {index} is touched by another row"
+        own = 1 << np.arange(self.size) // (self.size // n or 1)
+        others = (np.asarray(self.read_by) | np.asarray(self.written_by)) & ~own != 0
+        assert not others.any(), f"{self.name}: element {others.argmax()} is touched by another row"
 
 
 STORES = {("i", "u"), ("u", "i"), ("i", "f"), ("u", "f"), ("f", "c"), ("b", "i"), ("b", "u")}
@@ -467,8 +476,7 @@ def multiply(
 
     def matrix(x: Pointer, where: np.ndarray) -> np.ndarray:
         for index in where.reshape(-1):
-            x.check_index(index)
-            x.read(index)
+            x.read(x.place(index - x.first))
         return x.array[where]
 
     left = matrix(a, places(*((k, m) if ta else (m, k)), a.first + a_off, lda))
@@ -478,8 +486,7 @@ def multiply(
     if beta != 0:
         product = product + beta * matrix(c, where)
     for index in where.reshape(-1):
-        c.check_index(index)
-        c.write(index)
+        c.write(c.place(index - c.first))
     c.array[where] = product
 
 
@@ -504,8 +511,7 @@ def multiply_windows(
     """The words `gemm_windows_f32` and `gemm_windows_f64` on guarded memory; NaN is what nobody has written there."""
 
     def element(place: int) -> Any:
-        x.check_index(x.first + place)
-        return x[place] if x.is_set[x.first + place] else np.nan
+        return x[place] if x.is_set[x.place(place)] else np.nan
 
     for v, r in np.ndindex(vectors, rows):
         place, to = (int(table[v_off + 2 * v + k]) for k in (0, 1))

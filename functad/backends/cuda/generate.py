@@ -37,7 +37,7 @@ from functad.backends.cuda.products.row_loop_text import emit_row_loop
 from functad.backends.cuda.products.row_loops import row_loop
 from functad.backends.cuda.products.tiles import shared_elements, taken_by_library, tile_for, tile_of_whole_rows
 from functad.backends.cuda.runtime.cublas import takes
-from functad.backends.cuda.scalars.registry import INTRINSICS
+from functad.backends.cuda.scalars.registry import HAS_ALIGNED_MEMORY, INTRINSICS
 from functad.lowering.blocks import ControlPlan, Instruction
 from functad.lowering.fusion.small_products import without_small_products
 from functad.lowering.memory.buffers import Buffer, Storage
@@ -286,7 +286,8 @@ def shared_for_rows(products: Sequence[GemmStep], threads: int) -> int | None:
     """The bytes of shared memory of a block that has whole rows of products; None if blocks had better have others."""
     sizes = sizes_of(products)
     tile = tile_of_whole_rows(sizes, threads, len(products) == 1)
-    return None if tile is None else shared_elements(tile) * sizes.itemsize
+    # Without it, the one array of shared memory begins at a round place: rows need others.
+    return None if tile is None or not HAS_ALIGNED_MEMORY else shared_elements(tile) * sizes.itemsize
 
 
 def _by_one_thread(step: PlainStep) -> Step:

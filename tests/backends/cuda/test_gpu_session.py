@@ -13,35 +13,54 @@ from pathlib import Path
 import pytest
 
 from benchmarks import gpu_estimate, gpu_operators, gpu_others, gpu_steps, gpu_table
+from benchmarks.gpu_measurer import Measurer, MeasuringError
 
 ROOT = Path(__file__).parents[3]
 
 
-def test_the_session_in_the_simulator(tmp_path: Path) -> None:
+_SERVED = """
+import os, time
+from benchmarks.gpu_measurer import serve
+
+seen = []
+
+def fault():
+    raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+def count():
+    seen.append(0)
+    print("words of a library")
+    return {"calls": float(len(seen))}
+
+serve({"count": count, "crash": lambda: os._exit(3), "hang": lambda: time.sleep(600), "fault": fault,
+       "fail": lambda: {}["missing"]})
+"""
+
+
+def test_what_crashes_hangs_or_faults_takes_its_process_only(capfd: pytest.CaptureFixture[str]) -> None:
+    measurer = Measurer([sys.executable, "-c", _SERVED])
+    assert [measurer.ask("count", 60.0) for _ in range(2)] == [{"calls": 1.0}, {"calls": 2.0}]
+    assert "words of a library" in capfd.readouterr().out
+    with pytest.raises(MeasuringError, match="KeyError: 'missing'"):
+        measurer.ask("fail", 60.0)
+    assert measurer.ask("count", 60.0) == {"calls": 3.0}  # the same process
+    for name, seconds, said in (("crash", 60.0, "ended: 3"), ("hang", 3.0, "after 3 s"), ("fault", 60.0, "illegal")):
+        with pytest.raises(MeasuringError, match=said):
+            measurer.ask(name, seconds)
+        assert measurer.ask("count", 60.0) == {"calls": 1.0}, name
+    measurer.close()
+
+
+def test_without_a_gpu_the_session_says_so_and_ends(tmp_path: Path) -> None:
     shell = shutil.which("sh")
     if shell is None or shutil.which("timeout") is None:
         pytest.skip("no shell here, or no `timeout`")
-    environment = {**os.environ, "FUNCTAD_TINY": "1", "PYTHON": sys.executable}
+    environment = {**os.environ, "PYTHON": sys.executable, "CUDA_VISIBLE_DEVICES": ""}
+    environment.pop("NUMBA_ENABLE_CUDASIM", None)
     command = [shell, "benchmarks/gpu_session.sh", str(tmp_path / "none"), str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "5 checks passed, 0 failed, 0 skipped" in done.stdout and "results in" in done.stdout
-    parts = [done.stdout.index(text) for text in ("that tell most", "W5-128, functad: µs", "correctness", "all other")]
-    assert parts == sorted(parts) and done.stdout.count("W5-128, functad: µs") == 1
-    found = json.loads((tmp_path / "gpu.json").read_text("utf-8"))
-    assert found["gpu"] == "Numba's simulator" and found["date"].endswith("UTC")
-    operators = {
-        f"operator {name}, {way}, {n}" for name in ("sum", "matmul") for way in ("forward", "both") for n in (2, 3)
-    }
-    others = {f"operation {name}" for name in gpu_others.OPERATIONS}
-    assert {*operators, *others, "overhead of a call", "W5-128, functad"} <= set(found["results"])
-    order = list(found["results"])
-    assert order[:2] == ["overhead of a call", "W5-128, functad"]
-    assert order.index("operation attention, forward and backward") < order.index("operation softmax")
-    assert any(text.startswith("W5-128, torch, graph: LookupError") for text in found["left out"])
-    assert "<svg" in (tmp_path / "gpu-steps.svg").read_text("utf-8")
-    assert {"gpu-roofline-forward.svg", "gpu-roofline-both.svg", "gpu-threads.svg"} <= set(os.listdir(tmp_path))
-    assert (tmp_path / "threads-32.json").exists() and "CUDA" in (tmp_path / "doctor.txt").read_text("utf-8")
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 1 and "nothing can be measured: there is no" in done.stderr, done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr and os.listdir(tmp_path) == ["doctor.txt"]
 
 
 def test_tables_of_a_session(tmp_path: Path) -> None:
@@ -102,6 +121,33 @@ def test_shares_of_the_roofline(tmp_path: Path) -> None:
         row = {"operator add, forward, 2048": {"µs": time, "floor µs": 1.0, "operations": 0.0}}
         (tmp_path / f"threads-{threads}.json").write_text(json.dumps({"results": row}), "utf-8")
     assert "threads a block" in (gpu_operators.draw_threads(tmp_path) or tmp_path).read_text("utf-8")
+
+
+def test_the_whole_session_in_the_simulator(tmp_path: Path) -> None:
+    shell = shutil.which("sh")
+    if shell is None or shutil.which("timeout") is None:
+        pytest.skip("no shell here, or no `timeout`")
+    environment = {**os.environ, "FUNCTAD_TINY": "1", "PYTHON": sys.executable}
+    command = [shell, "benchmarks/gpu_session.sh", str(tmp_path / "none"), str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "5 checks passed, 0 failed, 0 skipped" in done.stdout and "results in" in done.stdout
+    parts = [done.stdout.index(text) for text in ("that tell most", "W5-128, functad: µs", "correctness", "all other")]
+    assert parts == sorted(parts) and done.stdout.count("W5-128, functad: µs") == 1
+    found = json.loads((tmp_path / "gpu.json").read_text("utf-8"))
+    assert found["gpu"] == "Numba's simulator" and found["date"].endswith("UTC")
+    operators = {
+        f"operator {name}, {way}, {n}" for name in ("sum", "matmul") for way in ("forward", "both") for n in (2, 3)
+    }
+    others = {f"operation {name}" for name in gpu_others.OPERATIONS}
+    assert {*operators, *others, "overhead of a call", "W5-128, functad"} <= set(found["results"])
+    order = list(found["results"])
+    assert order[:2] == ["overhead of a call", "W5-128, functad"]
+    assert order.index("operation attention, forward and backward") < order.index("operation softmax")
+    assert any(text.startswith("W5-128, torch, graph: LookupError") for text in found["left out"])
+    assert "<svg" in (tmp_path / "gpu-steps.svg").read_text("utf-8")
+    assert {"gpu-roofline-forward.svg", "gpu-roofline-both.svg", "gpu-threads.svg"} <= set(os.listdir(tmp_path))
+    assert (tmp_path / "threads-32.json").exists() and "CUDA" in (tmp_path / "doctor.txt").read_text("utf-8")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functad import machine_model
 from functad.backends.cuda.kernels.emit import SHARED_TYPES, CudaEmitter, CudaKernel, point_of
 from functad.backends.cuda.kernels.mapping import LoopMapping, MappedLoop
+from functad.backends.cuda.kernels.shared_steps import in_32_bits, of_blocks
 from functad.backends.cuda.products.followed_updates import FollowedUpdates, elements_of
 from functad.backends.cuda.products.kernels import COLUMN, ROW, Ending
 from functad.lowering.nests.affine import Affine, Symbol, data, delinear
@@ -100,7 +101,8 @@ class _OwnedRowsEmitter(CudaEmitter):
         self._line(0, f"sums = cuda.shared.array({self.groups * self.size}, {kind})")
         self._line(0, f"found = cuda.shared.array({self.listed}, int32)")
         self._line(0, f"counts = cuda.shared.array({self.threads}, int32)", "thread = cuda.threadIdx.x")
-        self._line(0, f"for part in range(cuda.blockIdx.x, {self.blocks}, cuda.gridDim.x):")
+        steps = of_blocks("part", self.blocks)
+        self._line(0, *steps.begin)
         self._line(1, f"for e in range(thread, {self.groups * self.size}, {self.threads}):")
         self._line(2, f"sums[e] = {identity_element(self.update.kind, self.dtype)}")
         self._line(1, f"for first in range(0, {self.count}, {self.looks}):")
@@ -110,6 +112,7 @@ class _OwnedRowsEmitter(CudaEmitter):
         self._list_updates()
         self._put_to_rows()
         self._write_rows()
+        self._line(1, steps.end)
         parameters = tuple(self.parameters.values())
         return CudaKernel("\n".join(self.lines) + "\n", parameters, self.mapping, self.threads)
 
@@ -166,8 +169,8 @@ class _OwnedRowsEmitter(CudaEmitter):
         length, others = self.owned.length, self.others
         values = needed_for(self.nest.statements, words_in(self.update.value))
         self._line(3, f"group = thread // {length}", f"n_here = min(total - base, {self.listed})")
-        self._line(3, f"last = (group + 1) * n_here // {self.groups}", f"if group < {self.groups}:")
-        self._line(4, f"for e in range(group * n_here // {self.groups}, last, {self.at_once}):")
+        self._line(3, f"last = {in_32_bits('(group + 1) * n_here')} // {self.groups}", f"if group < {self.groups}:")
+        self._line(4, f"for e in range({in_32_bits('group * n_here')} // {self.groups}, last, {self.at_once}):")
         if length > self.threads:
             self._line(5, f"for k in range(thread, {length}, {self.threads}):")
         else:
@@ -179,7 +182,7 @@ class _OwnedRowsEmitter(CudaEmitter):
         for item in range(self.at_once):
             number, names = self._copied_names(values)
             here = fresh("here", self.taken)
-            self._line(depth, f"{here} = i64(found[min(e + {item}, last - 1)])")
+            self._line(depth, f"{here} = {in_32_bits(f'found[min(e + {item}, last - 1)]')}")
             self._line(depth, f"{number} = first + {here} % {self.looks}")
             for s in values:
                 self._line(depth, self._text(self._at_update(s, number, names)))
