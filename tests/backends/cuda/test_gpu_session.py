@@ -14,6 +14,7 @@ import pytest
 
 from benchmarks import gpu_estimate, gpu_operators, gpu_others, gpu_steps, gpu_table
 from benchmarks.gpu_measurer import Measurer, MeasuringError
+from functad.backends.cuda import generate
 
 ROOT = Path(__file__).parents[3]
 
@@ -153,8 +154,9 @@ def test_the_whole_session_in_the_simulator(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "launches", "level"), [("W1", 12, 9), ("W2", 15, 10), ("W3", 13, 6), ("W5-128", 11, 6)]
 )
-def test_the_launches_of_steps(name: str, launches: int, level: int) -> None:
+def test_the_launches_of_steps(name: str, launches: int, level: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """How many there are, and how many wait for each other, without a GPU; what is joined stays joined."""
+    monkeypatch.setattr(generate, "HAS_ALIGNED_MEMORY", True)  # as with the package numba-cuda
     starts = gpu_estimate.starts_of(gpu_estimate.lowered(gpu_steps.tasks()[name]))
     assert (len(starts), max(start.level for start in starts)) == (launches, level), gpu_estimate.table(name, starts)
     for start in starts:
