@@ -54,6 +54,7 @@ SWITCHES = [
     Switch("fusion: joins within nests", machine_model, "SMALLEST_JOINED_IN_NEST", 1 << 60),
     Switch("fusion: rows and columns in one nest", fuse, "may_cross", lambda one, two: False),
     Switch("fusion: rematerialisation", fuse, "rematerialised", lambda *_: frozenset()),
+    Switch("fusion: values of inputs, on GPUs", fuse, "computed_of_inputs", lambda *_: frozenset()),
     Switch("fusion: rematerialisation of values of few numbers", machine_model, "SMALLEST_RECOMPUTED", 1 << 60),
     Switch("fusion: sums within products", products, "_take_sum", lambda *_: None),
     Switch("fusion: scalings within products", products, "_factor", lambda *_: None),

@@ -100,7 +100,7 @@ class _Scheduler:
         passes: int = 0,
     ) -> None:
         shared.add_names(program)
-        given, program = program, sum_few_terms(take_composites_apart(program))
+        given, program = program, sum_few_terms(take_composites_apart(program), machine.on_device)
         shared.add_names(program)
         program, phases = remove_barriers(program)
         if watching.observer is not None:
@@ -110,7 +110,8 @@ class _Scheduler:
             check_stage(program, "ordered")
         self.program = program
         self.passes = passes
-        self.fusion = Fusion(program, shared.name_of, phases, crosses=not machine.on_device)
+        lasting = {v for v, b in zip(program.invars, inputs) if b.storage not in takers} if machine.on_device else set()
+        self.fusion = Fusion(program, shared.name_of, phases, crosses=not machine.on_device, lasting=lasting)
         if config.check_programs:
             check_order(self.fusion.groups, self.fusion.group_of, self.fusion.inlining.phase)
         self.places = find_places(self.fusion)

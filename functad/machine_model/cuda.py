@@ -9,6 +9,10 @@ CUDA_BLOCKS_OF_CORE = 32
 27 November 2026: exp of 4096² float32, an element at a time, reaches 0.66 of copies' bandwidth; with a thread for each
 element 0.36."""
 
+CUDA_COMPUTED_ANEW = 4
+"""operations of a nest up to which all who read what it computes of inputs compute that themselves. Chosen: indices, of
+which negative ones are counted from the end, are three, which take less than to wait for a kernel."""
+
 CUDA_SHARED_BYTES = 48 << 10
 """bytes of shared memory that every GPU gives a block of whatever kernel. Bound."""
 
@@ -131,7 +135,7 @@ copies of them, for groups of threads, fit into shared memory beside what was fo
 CUDA_OWNED_LOOKS = 1 << 24
 """updates that all such blocks look at together, at most; they are sorted if there are more. Chosen: about 30 µs."""
 
-CUDA_OWNED_ITEMS = 56
+CUDA_OWNED_ITEMS = 48
 """updates that a thread of such a block looks at before some are listed, at most. Bound: a bit for each in an integer.
 """
 
@@ -144,8 +148,12 @@ CUDA_OWNED_LISTED = 2048
 CUDA_OWNED_THREADS = 2
 """times as many threads as usual that such a block has: there is one for each element of several rows. Chosen."""
 
-CUDA_UPDATES_AT_ONCE = 8
-"""updates whose elements a thread reads before it puts them to a row, so that memory is waited for once. Chosen."""
+CUDA_UPDATES_AT_ONCE = 16
+"""updates whose elements a thread reads before it puts them to a row, so that memory is waited for once. Chosen: to put
+one there takes about 40 clocks, memory 700."""
+
+CUDA_PIECE_BYTES = 128
+"""bytes that lie side by side and are moved together. Bound."""
 
 CUDA_RADIX_BITS = 8
 """bits of a digit by which elements are moved. Unproven: with 256 values about eight elements of a tile are moved to

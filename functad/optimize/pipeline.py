@@ -17,7 +17,7 @@ from functad.ir import Program
 from functad.observing import watching
 from functad.optimize.loops.devices import CostOnDevice, optimizing_for
 from functad.optimize.loops.passes import join_loops, optimize_loops
-from functad.optimize.rules import PRODUCT_RULES, ROW_RULES, SCALAR_RULES, SUM_RULES
+from functad.optimize.rules import PRODUCT_RULES, ROW_RULES, SCALAR_RULES, SUM_RULES, VECTOR_RULES
 from functad.records import Record
 
 
@@ -101,9 +101,9 @@ def multiply_before_gathering(program: Program) -> Program:
     return program if made is program else share_common_subexpressions(made)
 
 
-def sum_few_terms(program: Program) -> Program:
+def sum_few_terms(program: Program, on_device: bool = False) -> Program:
     """Dots and tiny products become sums: just before fusion, as what is done to loops looks for products."""
-    made = rewrite(program, SUM_RULES)
+    made = rewrite(program, (*SUM_RULES, *VECTOR_RULES) if on_device else SUM_RULES)
     return program if made is program else eliminate_dead_code(share_common_subexpressions(made))
 
 

@@ -13,11 +13,12 @@ from functad.editing.rewriting import View, spliced
 from functad.ir import Eqn
 from functad.optimize.broadcasts import repeated_literal
 from functad.optimize.pairs import are_pairs, would_be_pairs
-from functad.primitives.arithmetic import mul
+from functad.primitives.arithmetic import add, mul
 from functad.primitives.common import (
     broadcast_in_dim,
     convert_element_type,
     reduce_sum,
+    reshape,
     scalar_like,
     transpose,
     transpose_p,
@@ -118,6 +119,26 @@ def as_sum(eqn: Eqn, view: View) -> list[Eqn] | None:
 
     And outer products, which sum nothing: a matrix library would add each of them to +0, so that no −0 were left.
     """
+    sizes = _sizes_of_sum(eqn)
+    if sizes is None:
+        return None
+    rows, columns, terms = sizes
+    is_small = rows * columns == 1 or rows * columns * terms <= machine_model.LARGEST_SMALL_PRODUCT
+    is_outer = not eqn.params["dimension_numbers"][0][0]
+    return _summed(eqn) if is_outer or is_small or _of_pairs(eqn, view, terms, (rows, columns)) else None
+
+
+def of_vectors(eqn: Eqn, view: View) -> list[Eqn] | None:
+    """On a GPU: sums that share a kernel with what is around them, where a matrix meets one vector, and outer products.
+
+    All of these read or write one matrix once, so that nothing is gained by tiles.
+    """
+    sizes = _sizes_of_sum(eqn)
+    return _summed(eqn) if sizes is not None and 1 in sizes else None
+
+
+def _sizes_of_sum(eqn: Eqn) -> tuple[int, int, int] | None:
+    """Rows, columns and terms of a product that may be written as sums; None for others."""
     contract, batch = eqn.params["dimension_numbers"]
     out = eqn.outvars[0].aval
     if out.dtype == np.bool_ or any(a.aval.dtype != out.dtype for a in eqn.invars):
@@ -125,13 +146,24 @@ def as_sum(eqn: Eqn, view: View) -> list[Eqn] | None:
     if contract[0] and (kind_of(out.dtype) not in "iuf" or is_narrow_float(out.dtype)):
         return None
     shapes = [a.aval.shape for a in eqn.invars]
-    frees = [[d for d in range(len(s)) if d not in (*contract[i], *batch[i])] for i, s in enumerate(shapes)]
-    rows, columns = (math.prod(s[d] for d in free) for s, free in zip(shapes, frees))
+    rows, columns = (math.prod(s[d] for d in free) for s, free in zip(shapes, _frees(eqn)))
     terms = math.prod(shapes[0][d] for d in contract[0])
-    is_small = rows * columns == 1 or rows * columns * terms <= machine_model.LARGEST_SMALL_PRODUCT
-    if not out.size or not terms or (contract[0] and not is_small and not _of_pairs(eqn, view, terms, (rows, columns))):
-        return None
-    full = (*out.shape, *[shapes[0][d] for d in contract[0]])
+    return (rows, columns, terms) if out.size and terms else None
+
+
+def _frees(eqn: Eqn) -> list[list[int]]:
+    """The axes of each operand that are those of the result alone."""
+    contract, batch = eqn.params["dimension_numbers"]
+    return [[d for d in range(a.aval.ndim) if d not in (*contract[i], *batch[i])] for i, a in enumerate(eqn.invars)]
+
+
+def _summed(eqn: Eqn) -> list[Eqn]:
+    """A product as sums of element-wise products. One term is added to +0, as a matrix library does."""
+    contract, batch = eqn.params["dimension_numbers"]
+    out, frees, shape = eqn.outvars[0].aval, _frees(eqn), eqn.invars[0].aval.shape
+    extents = [shape[d] for d in contract[0]]
+    extents = extents if math.prod(extents) > 1 else []
+    full = (*out.shape, *extents)
     n, m = len(batch[0]), len(frees[0])
     places = (range(n + m), (*range(n), *range(n + m, out.ndim)))  # of the axes of each operand that are not summed
     summed = range(out.ndim, len(full))
@@ -140,8 +172,13 @@ def as_sum(eqn: Eqn, view: View) -> list[Eqn] | None:
         repeated = []
         for i, operand in enumerate(operands):
             ordered = transpose(operand, (*batch[i], *frees[i], *contract[i]))
+            if not summed:
+                ordered = reshape(ordered, ordered.shape[: ordered.ndim - len(contract[i])])
             repeated.append(broadcast_in_dim(ordered, shape=full, broadcast_dimensions=(*places[i], *summed)))
-        return [reduce_sum(mul(*repeated), axes=tuple(summed)) if summed else mul(*repeated)]
+        product = mul(*repeated)
+        if summed:
+            return [reduce_sum(product, axes=tuple(summed))]
+        return [add(product, scalar_like(product, 0)) if contract[0] else product]
 
     return spliced(sums, eqn.invars, eqn)
 

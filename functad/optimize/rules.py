@@ -66,3 +66,8 @@ SUM_RULES = (
     Rule("spectrum of real numbers", (fft_p,), spectra.of_real, "the other half is conjugate; one NaN fills all"),
 )  # fmt: skip
 """Dots, tiny products and spectra, just before fusion."""
+
+VECTOR_RULES = (
+    Rule("product of a vector", (dot_general_p,), products.of_vectors, "the same terms, rounded, in another order"),
+)  # fmt: skip
+"""For GPUs, before the last ones: what a matrix meets one vector in is a sum like others there."""

@@ -118,6 +118,9 @@ EXAMPLES: dict[str, Example] = {
     "rule: product of few terms": Example(lambda a, b: jnp.sin(a @ b), (X, X)),
     "rule: few terms of pairs": Example(lambda p: ((p[:, None] - p[None]) ** 2).sum(-1), (POINTS,)),
     "rule: part of pairs": Example(lambda p: jnp.tanh(p[:, None] - p[None])[..., 1] * 2.0, (POINTS,)),
+    "rule: product of a vector": Example(
+        lambda x, y: jnp.tanh(x @ y), (LONG.reshape(8, -1), LONG[: LONG.size // 8]), backend="cuda"
+    ),
     "rule: spectrum of real numbers": Example(jnp.fft.fft, (POINTS[:, 0],)),
     "rule: few sums of pairs": Example(lambda p: jnp.tanh(p[:, None] - p[None]).sum(1), (POINTS,)),
     "pass: share_common_subexpressions": Example(lambda x: jnp.sin(x) + jnp.sin(x), (X,)),
@@ -168,6 +171,9 @@ EXAMPLES: dict[str, Example] = {
     "nests: rows instead of columns": Example(lambda a, b: a @ b, (np.int32(ROWS * 9), np.int32(WEIGHTS * 9))),
     "fusion: rows and columns in one nest": Example(lambda x: (x.sum(0), x.sum(1)), (np.tile(ROWS, (30, 1)),)),
     "fusion: rematerialisation": Example(lambda x: (y := x * 2 + 1) / jnp.sum(y), (np.tile(LONG, 2),)),
+    "fusion: values of inputs, on GPUs": Example(
+        lambda x, at: functad.grad(lambda x: jnp.sum(jnp.sin(x[at])))(x), (ROWS, np.arange(3)), backend="cuda"
+    ),
     "fusion: rematerialisation of values of few numbers": Example(
         lambda x: (x[:, None] - x[None]) ** 2 @ x, (LONG[::24],)  # 265 MiB for all pairs
     ),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from functad import machine_model
 from functad.backends.cpu.kernels.emit_loop import emit_loop
@@ -17,7 +17,6 @@ from functad.backends.cpu.scalars.user_functions import array_view
 from functad.backends.cuda.kernels.carried import emit_parted
 from functad.backends.cuda.kernels.emit import TICKETS, CudaKernel, emit, emit_rows
 from functad.backends.cuda.kernels.finishing import finished
-from functad.backends.cuda.kernels.owned_rows import emit_owned_rows
 from functad.backends.cuda.kernels.rows import joined_rows
 from functad.backends.cuda.kernels.segments import emit_segments
 from functad.backends.cuda.kernels.sorting import emit_sort
@@ -30,13 +29,15 @@ from functad.backends.cuda.products.convolution import (
     joined_convolutions,
 )
 from functad.backends.cuda.products.epilogues import JoinedProduct, joined_products
+from functad.backends.cuda.products.followed_updates import FollowedUpdates, followed_updates
 from functad.backends.cuda.products.kernels import emit_product, sizes_of
+from functad.backends.cuda.products.owned_rows import emit_owned_rows
 from functad.backends.cuda.products.points import joined_points
 from functad.backends.cuda.products.row_loop_text import emit_row_loop
 from functad.backends.cuda.products.row_loops import row_loop
-from functad.backends.cuda.products.tiles import taken_by_library, tile_for
+from functad.backends.cuda.products.tiles import shared_elements, taken_by_library, tile_for, tile_of_whole_rows
 from functad.backends.cuda.runtime.cublas import takes
-from functad.backends.cuda.scalars.registry import INTRINSICS
+from functad.backends.cuda.scalars.registry import HAS_ALIGNED_MEMORY, INTRINSICS
 from functad.lowering.blocks import ControlPlan, Instruction
 from functad.lowering.fusion.small_products import without_small_products
 from functad.lowering.memory.buffers import Buffer, Storage
@@ -108,8 +109,9 @@ class _CudaWriter:
 
     def _instructions(self, steps: Sequence[Step]) -> list[Instruction | ControlPlan]:
         found: list[Instruction | ControlPlan] = []
-        parts = in_parts(finished(steps, self._touched), self.threads)
-        for part in joined_products(parts, self._outside(steps), self._is_own):
+        whole = finished(in_parts(steps, self.threads), self._touched)
+        rows = partial(shared_for_rows, threads=self.threads)
+        for part in joined_products(whole, self._outside(steps), self._is_own, rows, self.threads):
             found += [self._product(part)] if isinstance(part, JoinedProduct) else self._others(part)
         return found
 
@@ -121,7 +123,7 @@ class _CudaWriter:
         """The calls of steps without matrix products."""
         found: list[Instruction | ControlPlan] = []
         steps = joined_convolutions(joined_points(steps, self._touched), self._touched)
-        for step in joined_rows(steps, self.threads):
+        for step in joined_rows(followed_updates(steps, self._touched), self.threads):
             if isinstance(step, list):
                 found.append(self._rows(step))
             elif isinstance(step, NestStep):
@@ -135,8 +137,7 @@ class _CudaWriter:
     def _nest(self, step: NestStep) -> list[Instruction]:
         """The calls of a nest: one, or two where a value is carried along a long loop."""
         if step.nest.owned_rows is not None:
-            work = work_of(step.nest)
-            return [self._call_of(emit_owned_rows(step.nest, self.threads), step, work.flops, work.bytes)]
+            return [self._owned_rows(step)]
         if step.nest.segments is not None:
             return self._segments(step)
         work, parted = work_of(step.nest), emit_parted(step.nest, step.name, self.threads)
@@ -150,6 +151,13 @@ class _CudaWriter:
             self._call_of(cleared, first, 0.0, nbytes),
             self._call_of(carried, step, work.flops, work.bytes),
         ]
+
+    def _owned_rows(self, step: NestStep) -> Instruction:
+        """The call of updates whose rows blocks own, with what they take in."""
+        nests = [step.nest, *(nest.nest for nest in step.nests)] if isinstance(step, FollowedUpdates) else [step.nest]
+        works = [work_of(nest) for nest in nests]
+        kernel = emit_owned_rows(step, self.threads, {*INTRINSICS, *NUMBA_NAMES, *_OF_FILES})
+        return self._call_of(kernel, step, sum(w.flops for w in works), sum(w.bytes for w in works))
 
     def _segments(self, step: NestStep) -> list[Instruction]:
         """The calls of updates that have been sorted: sums of parts where many go to one place, and the updates."""
@@ -176,20 +184,23 @@ class _CudaWriter:
 
     def _product(self, joined: JoinedProduct) -> Instruction:
         """The call of a product with what it takes in. What a library computes has a kernel, too: there may be none."""
-        (step, *_) = joined.products
-        tile = tile_for(sizes_of(joined.products), self.threads, joined.is_own and len(joined.products) == 1)
-        nests = [nest.nest for nest in joined.nests]
-        kernel = emit_product(joined.products, tile, nests, joined.is_kept, {*INTRINSICS, *NUMBA_NAMES, *_OF_FILES})
-        works = [work_of(nest) for nest in nests]
+        (step, *_), sizes, may_part = joined.products, sizes_of(joined.products), len(joined.products) == 1
+        whole = tile_of_whole_rows(sizes, self.threads, may_part) if joined.rows else None
+        tile = whole or tile_for(sizes, self.threads, joined.is_own and may_part)
+        nests, rows = ([one.nest for one in some] for some in (joined.nests, joined.rows))
+        names = {*INTRINSICS, *NUMBA_NAMES, *_OF_FILES}
+        kernel = emit_product(joined.products, tile, nests, joined.is_kept, names, rows)
+        works = [work_of(nest) for nest in (*nests, *rows)]
         terms = sum(product.k for product in joined.products)
         flops = 2.0 * step.batch * step.m * step.n * terms + sum(w.flops for w in works)
         elements = step.batch * ((step.m + step.n) * terms + step.m * step.n)
         nbytes = step.a.dtype.itemsize * elements + sum(w.bytes for w in works)
         if not joined.is_own:
             return self._call_of(kernel, step, flops, nbytes)
-        of_all = [*(product.eqns for product in joined.products), *(nest.eqns for nest in joined.nests)]
+        behind = [*joined.nests, *joined.rows]
+        of_all = [*(product.eqns for product in joined.products), *(nest.eqns for nest in behind)]
         eqns = list(dict.fromkeys(eqn for own in of_all for eqn in own))
-        name = "_".join([step.name, *(nest.name for nest in joined.nests[-1:])])
+        name = "_".join([step.name, *(nest.name for nest in behind[-1:])])
         work = kernel.mapping.work
         one = KernelStep(name, kernel.body, kernel.parameters, work, flops, nbytes, False, (), eqns)
         return self._call_of(kernel, one, flops, nbytes)
@@ -269,6 +280,14 @@ class _CudaWriter:
         self.tickets += [buffer for _, buffer, _ in parameters if buffer.storage.kind == TICKETS]
         work = kernel.mapping.work
         return Instruction(self.known[key], kernel.parameters, work, {}, 0.0, flops, nbytes, step, offsets=offsets)
+
+
+def shared_for_rows(products: Sequence[GemmStep], threads: int) -> int | None:
+    """The bytes of shared memory of a block that has whole rows of products; None if blocks had better have others."""
+    sizes = sizes_of(products)
+    tile = tile_of_whole_rows(sizes, threads, len(products) == 1)
+    # Without it, the one array of shared memory begins at a round place: rows need others.
+    return None if tile is None or not HAS_ALIGNED_MEMORY else shared_elements(tile) * sizes.itemsize
 
 
 def _by_one_thread(step: PlainStep) -> Step:

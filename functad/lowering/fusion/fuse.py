@@ -6,7 +6,7 @@ the nests of its operands where every value that flows between them is used at t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 
 from functad import machine_model
@@ -15,7 +15,7 @@ from functad.lowering.fusion.groups import Domain, FusionGroup, domain_of, domai
 from functad.lowering.fusion.inlining import Inlining, no_buffer, reads_across
 from functad.lowering.fusion.order import let_readers_go_first, topological_order
 from functad.lowering.fusion.products import Product
-from functad.lowering.fusion.rematerialisation import rematerialised
+from functad.lowering.fusion.rematerialisation import computed_of_inputs, rematerialised
 from functad.lowering.memory.buffers import Buffer
 from functad.lowering.nests.builder import NestBuilder
 from functad.lowering.nests.nest import ACROSS, POST, PRE, goes_across
@@ -52,16 +52,22 @@ class Fusion:
 
     inlining: what is computed where it is used; the rest is for groups. groups: in an order in which they can run.
     stored: the variables that need a buffer. name: of each variable. crosses: whether a nest may reduce rows and
-    columns.
+    columns. lasting: where kernels are few, the inputs of which small nests are computed by who reads them.
     """
 
     def __init__(
-        self, program: Program, name: Callable[[Var], str], phases: Sequence[int] = (), crosses: bool = True
+        self,
+        program: Program,
+        name: Callable[[Var], str],
+        phases: Sequence[int] = (),
+        crosses: bool = True,
+        lasting: Set[Var] = frozenset(),
     ) -> None:
         self.program, self.name, self._crosses = program, name, crosses
         self._known_reads: dict[int, _Reads] = {}
         self._divide(Inlining(program, phases))
         again = rematerialised(self.inlining, self.groups, self.group_of)
+        again |= computed_of_inputs(self.inlining, self.groups, self.group_of, lasting) if lasting else frozenset()
         if again:
             before, inlining = self.inlining.inline.keys(), Inlining(program, phases, again)
             more, same = inlining.inline.keys() - before, before <= inlining.inline.keys()

@@ -6,7 +6,7 @@ needs its result, so what both read of a large array would be written and read a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from functad import machine_model
 from functad.ir import Var
@@ -30,6 +30,29 @@ def rematerialised(
             if group_of.get(var) is not group:
                 readers.setdefault(var, []).append(group)
     return frozenset().union(*(_of_group(inlining, g, readers) for g in groups if g.kind == "nest"))
+
+
+def computed_of_inputs(
+    inlining: Inlining, groups: Sequence[FusionGroup], group_of: Mapping[Var, FusionGroup], lasting: Set[Var]
+) -> frozenset[Var]:
+    """The values of small nests that read inputs alone, where nests and scatters alone read them: these compute them.
+
+    So a GPU has a kernel less, and nobody waits for it: indices, counted from the end or not, are such values.
+    lasting: the inputs whose memory nobody takes.
+    """
+    readers: dict[Var, list[FusionGroup]] = {}
+    for group in groups:
+        for var in group.reads:
+            readers.setdefault(var, []).append(group)
+    found: set[Var] = set()
+    for group in groups:
+        own = _elementwise(inlining, group) if group.kind == "nest" and group.reads <= lasting else set()
+        is_plain = len(own) == len(group.members) and group.weight <= machine_model.CUDA_COMPUTED_ANEW
+        kinds = {reader.kind for var in own for reader in readers.get(var, ())}
+        stored = sum(_size(var) for var in own if var in readers)
+        if is_plain and kinds <= {"nest", "scatter"} and sum(map(_size, group.reads)) <= stored:
+            found |= own
+    return frozenset(found)
 
 
 def _of_group(inlining: Inlining, group: FusionGroup, readers: dict[Var, list[FusionGroup]]) -> set[Var]:

@@ -14,7 +14,7 @@ from unittest.mock import patch
 import numpy as np
 from cuda_check_tools import agree, checks_of, numbers, rng, run
 from fuzz.check import changed
-from primitive_form_tools import Together
+from primitive_form_tools import Together, compare
 
 import functad
 import functad.numpy as jnp
@@ -104,6 +104,45 @@ def check_updates_of_owned_rows() -> None:
         ):
             agree(fun, *args)
             assert "found = cuda.shared" in str(functad.jit(fun, backend="cuda").lower(*args).kernels)
+
+
+def check_rows_that_lie_side_by_side_are_shared_among_blocks() -> None:
+    """Some rows side by side to each block, and then others farther on; the last block has fewer, or none."""
+    at = rng.integers(-12, 12, 40).astype(np.int32)
+    with changed({"CUDA_CORES": 1, "CUDA_OWNED_BLOCKS": 3}):
+        for rows, length in ((9, 5), (12, 1), (7, 40), (33, 2)):
+            x, r = (numbers("float32", n, length).astype(np.float32) for n in (rows, 40))
+            for at_rows in (at, at % rows, np.full(40, rows - 1, np.int32)):
+                agree(lambda x, r, at_rows=at_rows: x.at[at_rows].add(r), x, r)
+
+
+def check_what_follows_updates_is_their_kernel() -> None:
+    """With what lies there before; where others read it, too; where more is written than one."""
+    at = np.array([3, 0, 3, 8, -1, 20, 3, 5, 5], np.int32)
+    x, m, r = (numbers("float32", n, 5).astype(np.float32) for n in (9, 9, 9))
+
+    def momentum(x: Any, m: Any, r: Any) -> Any:
+        gradient = jnp.zeros_like(x).at[at].add(jnp.sin(r))
+        rate = 0.1 / (1 + jnp.sum(r))
+        m = 0.9 * m + gradient
+        return x - rate * m, m
+
+    def is_kept(x: Any, m: Any, r: Any) -> Any:
+        y = x.at[at].max(r)
+        return jnp.tanh(y) * m, y.sum(0)
+
+    def embedding(x: Any, m: Any, r: Any) -> Any:
+        return x - 0.1 * functad.grad(lambda x: jnp.sum(jnp.sin(x[at]) * r))(x)
+
+    for fun in (momentum, is_kept, embedding):
+        for donated in ((), (0, 1)):
+            step = functad.jit(fun, backend="cuda", donate_argnums=donated)
+            text = str(step.lower(x, m, r).kernels)
+            assert text.count("\ndef ") == 2 and "start" in text or donated, text
+            expected = functad.jit(fun, backend="interpreter")(x, m, r)
+            got = step(x.copy(), m.copy(), r)
+            for e, g in zip(*map(functad.tree_util.tree_leaves, (expected, got)), strict=True):
+                compare(np.asarray(e), np.asarray(g), str(fun))
 
 
 def check_what_is_carried_by_many_blocks() -> None:

@@ -16,6 +16,7 @@ import cuda_array_checks
 import cuda_edge_checks
 import cuda_function_checks
 import cuda_kernel_checks
+import cuda_launch_checks
 import cuda_loop_checks
 import cuda_order_checks
 import cuda_place_checks
@@ -71,6 +72,7 @@ CHECKS: dict[str, Callable[[], str | None]] = {
     **cuda_kernel_checks.CHECKS,
     **cuda_order_checks.CHECKS,
     **cuda_window_checks.CHECKS,
+    **cuda_launch_checks.CHECKS,
     **cuda_loop_checks.CHECKS,
     **cuda_row_checks.CHECKS,
     **cuda_function_checks.CHECKS,

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import gpu_operators, gpu_others, gpu_table
+from benchmarks import gpu_estimate, gpu_operators, gpu_others, gpu_steps, gpu_table
 from benchmarks.gpu_measurer import Measurer, MeasuringError
+from functad.backends.cuda import generate
 
 ROOT = Path(__file__).parents[3]
 
@@ -148,3 +149,17 @@ def test_the_whole_session_in_the_simulator(tmp_path: Path) -> None:
     assert "<svg" in (tmp_path / "gpu-steps.svg").read_text("utf-8")
     assert {"gpu-roofline-forward.svg", "gpu-roofline-both.svg", "gpu-threads.svg"} <= set(os.listdir(tmp_path))
     assert (tmp_path / "threads-32.json").exists() and "CUDA" in (tmp_path / "doctor.txt").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "launches", "level"), [("W1", 12, 9), ("W2", 15, 10), ("W3", 13, 6), ("W5-128", 11, 6)]
+)
+def test_the_launches_of_steps(name: str, launches: int, level: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many there are, and how many wait for each other, without a GPU; what is joined stays joined."""
+    monkeypatch.setattr(generate, "HAS_ALIGNED_MEMORY", True)  # as with the package numba-cuda
+    starts = gpu_estimate.starts_of(gpu_estimate.lowered(gpu_steps.tasks()[name]))
+    assert (len(starts), max(start.level for start in starts)) == (launches, level), gpu_estimate.table(name, starts)
+    for start in starts:
+        assert start.level == 1 + max((starts[k].level for k in start.after), default=0)
+        assert start.done >= start.time + max((starts[k].done for k in start.after), default=0.0) and start.time > 1
+    assert gpu_estimate.table(name, starts).count("\n") == launches + 1

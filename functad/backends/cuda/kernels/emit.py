@@ -109,14 +109,8 @@ def emit_rows(nests: Sequence[Nest], vocabulary: Set[str], threads: int) -> Cuda
     rows = nests[0].loops[0].extent
     sharing = rows_of_blocks(nests, threads)
     merged: dict[Storage, Parameter] = {}
-    names: set[str] = set()
     for nest in nests:
-        for storage, (name, buffer, mode) in kernel_parameters(nest).items():
-            known = merged.get(storage)
-            name = known[0] if known else fresh(name, names)
-            merged[storage] = (name, buffer, mode if known is None or known[2] == mode else "rw")
-    own_names = {"thread", "lane", "own", "block", "row_here"}
-    taken = {*own_names}
+        add_parameters(merged, nest)
     lines = ["thread = cuda.threadIdx.x", *lanes_of_threads(sharing)]
     tiles = -(-rows // sharing.side)
     one_step = tiles <= machine_model.CUDA_ONE_STEP_BLOCKS
@@ -125,22 +119,8 @@ def emit_rows(nests: Sequence[Nest], vocabulary: Set[str], threads: int) -> Cuda
     lines += [*steps.begin[: 1 if one_step else 2], f"{'' if one_step else '    '}row_here = {place}"]
     conditions = [f"row_here < {rows}"] if rows % sharing.side else []
     condition = " and ".join([*conditions, *sharing.conditions])
-    inner: list[MappedLoop] = []
-    for nest in nests:
-        inside = tuple(MappedLoop(s.name, s.extent) for s in nest.loops[1:])
-        mapping = LoopMapping(block=(MappedLoop(nest.loops[0].name, rows),), thread=inside)
-        fours = in_fours(nest, mapping, sharing.lanes) if inside else None
-        if fours is None:
-            emitter = CudaEmitter(nest, mapping, _values(nest))
-        else:
-            emitter = CudaEmitter(fours.nest, fours.mapping, fours.values)
-        inner += [loop for loop in emitter.mapping.thread if loop not in inner]
-        own = [name for name, _, _ in (merged[storage] for storage in kernel_parameters(nest))]
-        text = emitter.row(merged, str(sharing.lanes), condition)
-        others = {*vocabulary, *taken, *(names - set(own))} - own_names
-        text, _ = own_names_apart(text, own, others)
-        taken |= set_in(text)
-        lines.append((textwrap.dedent(text) if one_step else text).rstrip("\n"))
+    text, inner = row_text(nests, merged, sharing.lanes, condition, vocabulary)
+    lines.append(text if one_step else textwrap.indent(text, "    "))
     lines += [] if one_step else [f"    {steps.end}"]
     block, thread = (MappedLoop("row_here", rows),), tuple(inner) or (MappedLoop("thread", 1),)
     return CudaKernel(
@@ -148,6 +128,52 @@ def emit_rows(nests: Sequence[Nest], vocabulary: Set[str], threads: int) -> Cuda
         tuple(merged.values()),
         LoopMapping(block=block, thread=thread, gathering=sharing, one_step=one_step),
     )
+
+
+def add_parameters(given: dict[Storage, Parameter], nest: Nest) -> None:
+    """Add the memory of a nest to that of a kernel, under names that are not taken."""
+    names = {name for name, _, _ in given.values()}
+    for storage, (name, buffer, mode) in kernel_parameters(nest).items():
+        known = given.get(storage)
+        name = known[0] if known else fresh(name, names)
+        given[storage] = (name, buffer, mode if known is None or known[2] == mode else "rw")
+
+
+_OF_ROWS = {"thread", "lane", "own", "block", "row_here"}
+
+
+def row_text(
+    nests: Sequence[Nest],
+    given: Mapping[Storage, Parameter],
+    lanes: int,
+    condition: str,
+    vocabulary: Set[str],
+    memory: Callable[[Nest], Mapping[str, str]] = lambda nest: {},
+) -> tuple[str, list[MappedLoop]]:
+    """The text by which `lanes` threads compute nests of row `row_here`, one after another; the loops that they share.
+
+    given: what parameters are called. condition: under which there is such a row, or "". vocabulary: names not to be
+    used. memory: the shared memory in which accumulators of a nest are gathered, if there is some already.
+    """
+    names, taken = {name for name, _, _ in given.values()}, {*_OF_ROWS}
+    found: list[str] = []
+    inner: list[MappedLoop] = []
+    for nest in nests:
+        inside = tuple(MappedLoop(s.name, s.extent) for s in nest.loops[1:])
+        mapping = LoopMapping(block=(MappedLoop(nest.loops[0].name, nest.loops[0].extent),), thread=inside)
+        fours = in_fours(nest, mapping, lanes) if inside else None
+        if fours is None:
+            emitter = CudaEmitter(nest, mapping, _values(nest))
+        else:
+            emitter = CudaEmitter(fours.nest, fours.mapping, fours.values)
+        inner += [loop for loop in emitter.mapping.thread if loop not in inner]
+        own = [name for name, _, _ in (given[storage] for storage in kernel_parameters(nest))]
+        text = emitter.row(given, str(lanes), condition, memory(nest))
+        others = {*vocabulary, *taken, *(names - set(own))} - _OF_ROWS
+        text, _ = own_names_apart(text, own, others)
+        taken |= set_in(text)
+        found.append(textwrap.dedent(text).rstrip("\n"))
+    return "\n".join(found), inner
 
 
 def lanes_of_threads(sharing: Gathering) -> list[str]:

@@ -104,23 +104,33 @@ def _side_by_side(one: NestStep, other: NestStep) -> NestStep:
 
 
 def _take(found: list[Step], step: NestStep, touched: Mapping[Storage, int]) -> bool:
-    """Let the reduction whose results a nest reads do what the nest does, if it is near, and may do so at its place."""
+    """Let the reduction whose results a nest reads do what the nest does, if that is near.
+
+    The nest runs where the reduction does, or the reduction waits for the steps between.
+    """
     nest = step.nest
     if not _is_plain(nest) or any(nest.reduced) or nest.accumulators or any(s.level != PRE for s in nest.stores):
         return False
-    read, written = _accessed(nest)
+    read, _ = _accessed(nest)
     for k in reversed(range(max(len(found) - machine_model.CUDA_WAITED_STEPS, 0), len(found))):
         other = found[k]
         if isinstance(other, ControlStep | CallStep):
             return False
         if isinstance(other, NestStep) and other.nest.accumulators and not read.isdisjoint(written_by(other)):
-            joined = _joined(other, step, touched)
+            between = found[k + 1 :]
+            comes_first = may_pass(nest, between)
+            joined = _joined(other, step, touched) if comes_first or may_pass(other.nest, between) else None
             if joined is not None:
-                found[k] = joined
+                found[k : k + 1] = [joined] if comes_first else []
+                found += [] if comes_first else [joined]
             return joined is not None
-        if not written.isdisjoint(touched_by([other])) or not read.isdisjoint(written_by(other)):
-            return False
     return False
+
+
+def may_pass(nest: Nest, steps: Sequence[Step]) -> bool:
+    """Whether a nest may run on the other side of some steps."""
+    read, written = _accessed(nest)
+    return all(written.isdisjoint(touched_by([s])) and read.isdisjoint(written_by(s)) for s in steps)
 
 
 def _is_plain(nest: Nest) -> bool:

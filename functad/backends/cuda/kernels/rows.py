@@ -31,12 +31,30 @@ def joined_rows(steps: Sequence[Step], threads: int) -> list[Step | list[NestSte
     k = 0
     while k < len(steps):
         reduction = ahead[k]
-        group = _RowGroup(threads)
+        group = RowGroup(threads)
         if reduction is not None:
             group.extend(steps[k:], reduction - k)
         found += [group.steps, *group.behind] if len(group.steps) > 1 else [steps[k]]
         k += len(group.steps) if len(group.steps) > 1 else 1
     return found
+
+
+def rows_behind(before: Sequence[Nest], steps: Sequence[Step], rows: int, threads: int, shared: int) -> RowGroup | None:
+    """What blocks of so many threads go on with, of rows of which they have computed what lies there before.
+
+    None if that is no reduction of such rows, or reads nothing of that. shared: bytes of shared memory in use.
+    """
+    (reduction,) = _reductions_ahead(steps)[:1] or [None]
+    group = RowGroup(threads, shared)
+    if reduction is None or not all(map(group.holds, before)):
+        return None
+    first = steps[reduction]
+    if not isinstance(first, NestStep) or first.nest.loops[0].extent != rows:
+        return None
+    group.extend(steps, reduction)
+    written = {store.buffer.storage for nest in before for store in nest.stores}
+    reads = {b.storage for step in group.steps for b, _, is_written in step.nest.accesses() if not is_written}
+    return None if written.isdisjoint(reads) else group
 
 
 def _reductions_ahead(steps: Sequence[Step]) -> list[int | None]:
@@ -66,14 +84,18 @@ def _are_for_blocks(nest: Nest, rows: int) -> bool:
     return rows >= machine_model.CUDA_FEWEST_ROWS or nest.points // rows <= machine_model.CUDA_SHORT_ROW
 
 
-class _RowGroup:
+class RowGroup:
     """Steps that are one kernel, cut into rows, and what follows once they have done all rows."""
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, shared: int = 0) -> None:
         self._threads = threads
-        self._memory, self._shared = _RowMemory(), 0
+        self._memory, self._shared = _RowMemory(), shared
         self.steps: list[NestStep] = []
         self.behind: list[NestStep] = []
+
+    def holds(self, nest: Nest) -> bool:
+        """Whether what blocks have computed before, each of its rows, leaves these apart; it is noted then."""
+        return self._memory.takes(nest)
 
     def extend(self, steps: Sequence[Step], reduction: int) -> None:
         """Take the first steps, as many as fit; none unless they reach the reduction of rows at that place."""

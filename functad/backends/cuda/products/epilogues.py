@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from functad import machine_model
 from functad.backends.cpu.kernels.small_loops import touched_by
+from functad.backends.cuda.kernels.finishing import may_pass
+from functad.backends.cuda.kernels.rows import RowGroup, rows_behind
 from functad.backends.cuda.kernels.vectors import PLAIN_MEMORY
 from functad.backends.cuda.products.kernels import COLUMN, ROW
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.affine import Affine, Symbol, delinear, linear, loop
-from functad.lowering.nests.nest import PRE, Nest
+from functad.lowering.nests.nest import PRE, Load, Nest, Statement, Store
 from functad.lowering.nests.reductions import at_point, store_at
 from functad.lowering.steps import CallStep, ControlStep, GemmStep, NestStep, Step, written_by
 
@@ -24,22 +27,29 @@ class JoinedProduct:
     """A sum of products, and the nests that are computed of its results, whose loops are those of its rows and columns.
 
     products: each but the first adds to what those before it have come to. is_kept: whether somebody else reads the
-    sum. is_own: whether functad's own kernel computes it, also where there is a library.
+    sum. is_own: whether functad's own kernel computes it, also where there is a library. rows: what its blocks do of
+    whole rows behind that.
     """
 
     products: list[GemmStep]
     nests: list[NestStep]
     is_kept: bool
     is_own: bool = True
+    rows: Sequence[NestStep] = ()
 
 
 def joined_products(
-    steps: Sequence[Step], outside: Set[Storage], is_own: Callable[[GemmStep, int], bool]
+    steps: Sequence[Step],
+    outside: Set[Storage],
+    is_own: Callable[[GemmStep, int], bool],
+    shared_for_rows: Callable[[Sequence[GemmStep]], int | None],
+    threads: int,
 ) -> Iterator[JoinedProduct | list[Step]]:
     """The steps in order: products with the nests that they take in, and between them lists of all others.
 
     outside: memory that others use, too. is_own: whether functad's own kernel computes a product, with so many steps
-    that follow.
+    that follow. shared_for_rows: the bytes of shared memory of a block, of so many threads, that has whole rows of
+    products; None if none does.
     """
     between: list[Step] = []
     gathered = _gathered(steps, is_own)
@@ -55,12 +65,58 @@ def joined_products(
             yield between
             between = []
         joined = joined_with(step, gathered[k:], own)
+        if not joined.nests and (n := _reader(step, gathered, k)) is not None:
+            joined = joined_with(step, [gathered[n]], own)
+            if joined.nests:
+                gathered.insert(k, gathered.pop(n))
         if len(step) == 1 and not is_own(step[0], len(joined.nests)):
             joined = JoinedProduct(step, [], True, False)
         k += len(joined.nests)
+        shared = shared_for_rows(joined.products) if joined.is_own else None
+        group = _rows_of(joined, gathered[k:], threads, shared) if shared is not None else None
+        if group is not None:
+            joined.rows = group.steps
+            k += len(group.steps)
+            between += group.behind
         yield joined
     if between:
         yield between
+
+
+def _reader(products: Sequence[GemmStep], steps: Sequence[Step | list[GemmStep]], k: int) -> int | None:
+    """Where the first nest is that reads a sum of products, if it may as well be the k-th step."""
+    memory, between = products[0].c.storage.memory, list[Step]()
+    for n in range(k, min(k + machine_model.CUDA_WAITED_STEPS, len(steps))):
+        step = steps[n]
+        own = step if isinstance(step, list) else [step]
+        if isinstance(step, ControlStep | CallStep):
+            return None
+        if memory in touched_by(own):
+            return n if isinstance(step, NestStep) and may_pass(step.nest, between) else None
+        between += own
+    return None
+
+
+def _rows_of(
+    joined: JoinedProduct, after: Sequence[Step | list[GemmStep]], threads: int, shared: int
+) -> RowGroup | None:
+    """What blocks that have whole rows of a product go on with."""
+    product, rows = joined.products[0], joined.products[0].batch * joined.products[0].m
+    if rows < 2 or not _is_plain(product):
+        return None
+    index = (loop(ROW, rows), loop(COLUMN, product.n))
+    loops = [s for one in index for s, _ in one.terms]
+    reads: list[Statement] = [Load("at", b, Affine(0), PRE) for p in joined.products for b in (p.a, p.b)]
+    sums = Nest(loops, [False] * len(loops), reads)
+    sums.stores = [Store(product.c, linear(index, (rows, product.n)), "value", PRE)]
+    steps = [step for step in takewhile(lambda step: isinstance(step, NestStep), after) if isinstance(step, NestStep)]
+    return rows_behind([sums, *(nest.nest for nest in joined.nests)], steps, rows, threads, shared)
+
+
+def _is_plain(product: GemmStep) -> bool:
+    """Whether the rows of all results lie one after the other."""
+    plain = product.c_offset == 0 and product.ldc == product.n
+    return plain and (product.batch == 1 or product.c_batch == product.m * product.n)
 
 
 def _gathered(steps: Sequence[Step], is_own: Callable[[GemmStep, int], bool]) -> list[Step | list[GemmStep]]:
@@ -175,10 +231,8 @@ class _ResultGroup:
 
     def _at_results(self, nest: Nest) -> Nest | None:
         """The nest at result i, j; None if it is not computed point by point, or of other points."""
-        plain = self.product.c_offset == 0 and self.product.ldc == self.product.n
-        plain = plain and (self.product.batch == 1 or self.product.c_batch == self.product.m * self.product.n)
         special = nest.accumulators or nest.across or nest.carries or nest.update or nest.ordered or nest.segments
-        if not plain or special or any(nest.reduced) or any(s.level != PRE for s in nest.stores):
+        if not _is_plain(self.product) or special or any(nest.reduced) or any(s.level != PRE for s in nest.stores):
             return None
         if nest.points != self.extents[0] * self.extents[1]:
             return None

@@ -14,7 +14,16 @@ from dataclasses import replace
 import numpy as np
 
 from functad import machine_model
-from functad.backends.cuda.kernels.emit import TICKETS, CudaKernel, last_to_finish, point_of, set_in
+from functad.backends.cuda.kernels.emit import (
+    SHARED_TYPES,
+    TICKETS,
+    CudaKernel,
+    add_parameters,
+    last_to_finish,
+    point_of,
+    row_text,
+    set_in,
+)
 from functad.backends.cuda.kernels.mapping import LoopMapping, MappedLoop
 from functad.backends.cuda.kernels.shared_steps import of_blocks
 from functad.backends.cuda.kernels.vectors import PLAIN_MEMORY
@@ -24,6 +33,7 @@ from functad.backends.cuda.scalars.words import LONGEST_VECTOR, TERMS
 from functad.dtypes import is_narrow_float, kind_of
 from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
 from functad.lowering.nests.affine import data
+from functad.lowering.nests.names import words_in
 from functad.lowering.nests.nest import PRE, Let, Load, Nest, Statement, fresh, names_of, typed_literal
 from functad.lowering.nests.printing import Parameter, kernel_parameters, own_names_apart
 from functad.lowering.nests.reductions import at_point, store_at
@@ -36,14 +46,20 @@ ROW, COLUMN = "i", "j"  # of a result; rows of all matrices of a batch are count
 
 
 def emit_product(
-    products: Sequence[GemmStep], tile: ProductTile, nests: Sequence[Nest], is_kept: bool, vocabulary: Set[str]
+    products: Sequence[GemmStep],
+    tile: ProductTile,
+    nests: Sequence[Nest],
+    is_kept: bool,
+    vocabulary: Set[str],
+    rows: Sequence[Nest] = (),
 ) -> CudaKernel:
     """The kernel of `c = beta · c + alpha · Σ a · b` and of nests of loops i and j, of each result.
 
-    is_kept: whether the sum is written to `c`. vocabulary: names that nests' own are kept apart from.
+    is_kept: whether the sum is written to `c`. vocabulary: names that nests' own are kept apart from. rows: nests of
+    which a block does its own rows behind that, if its tile has all columns.
     """
     own = {*vocabulary, *_operands(products), *_OWN_NAMES}
-    return _ProductText(products, tile, Ending(products[0], nests, is_kept, own)).kernel()
+    return _ProductText(products, tile, Ending(products[0], nests, is_kept, own), rows).kernel()
 
 
 def emit_rows_of_product(step: GemmStep, tile: ProductTile, shared: str, vocabulary: Set[str]) -> str:
@@ -262,8 +278,13 @@ class _Side:
 class _ProductText:
     """Writes the kernel of a sum of products."""
 
-    def __init__(self, products: Sequence[GemmStep], tile: ProductTile, ending: Ending) -> None:
+    def __init__(
+        self, products: Sequence[GemmStep], tile: ProductTile, ending: Ending, rows: Sequence[Nest] = ()
+    ) -> None:
         self.products, self.step, self.tile, self.ending = products, products[0], tile, ending
+        self.row_nests = rows
+        for nest in rows:
+            add_parameters(ending.given, nest)
         self.text = KernelText()
         step, self.operands = self.step, _operands(products)
         layouts = [layout for product in products for layout in operand_layouts(product)]
@@ -277,6 +298,7 @@ class _ProductText:
         tile, text, step = self.tile, self.text, self.step
         aligned = f", {LONGEST_VECTOR}" if HAS_ALIGNED_MEMORY else ""  # else the one array begins at a round place
         text.line(f"shared = cuda.shared.array({shared_elements(tile)}, {self.dtype.name}{aligned})")
+        text.line(*[f"{name} = cuda.shared.array({tile.threads}, {kind})" for name, kind in self._gathered().items()])
         text.line("thread = cuda.threadIdx.x")
         self._places_of_threads()
         blocks = step.batch * tile.parts * self.down * self.along
@@ -378,7 +400,43 @@ class _ProductText:
                     text.line(f"parts[{place}] = value{x}")
         if tile.parts > 1:
             self._put_together(size)
+        else:
+            self._rows_of_block()
         text.line("cuda.syncthreads()")
+
+    def _rows_of_block(self) -> None:
+        """What a block does of its whole rows, of which all results lie in memory."""
+        if not self.row_nests:
+            return
+        tile, text, step = self.tile, self.text, self.step
+        lanes = tile.threads // tile.height
+        own = f"first_row + thread // {lanes}" if lanes > 1 else "first_row + thread"
+        text.line("cuda.syncthreads()", f"lane = thread % {lanes}", f"row_here = {own}")
+        guard = ""
+        if step.m % tile.height:
+            guard = "has_row"
+            text.line(f"{guard} = row_here < {step.m}")
+        if step.batch > 1:
+            text.line(f"row_here = {total(('matrix', step.m), 'row_here')}")
+        given = {name for name, _, _ in self.ending.given.values()}
+        taken = {*self.ending.vocabulary, guard, *words_in(str(text))} - given
+        body, _ = row_text(self.row_nests, self.ending.given, lanes, guard, taken, self._memory_of)
+        text.line(*body.split("\n"))
+
+    def _memory_of(self, nest: Nest) -> dict[str, str]:
+        """In which shared memory each accumulator of a nest of rows is gathered."""
+        counts: dict[str, int] = {}
+        found: dict[str, str] = {}
+        for a in nest.accumulators:
+            kind = SHARED_TYPES.get(a.dtype.name, a.dtype.name)
+            counts[kind] = counts.get(kind, 0) + 1
+            found[a.name] = f"gathered_{kind}_{counts[kind]}"
+        return found
+
+    def _gathered(self) -> dict[str, str]:
+        """The names of such memory, and what it holds."""
+        names = sorted({name for nest in self.row_nests for name in self._memory_of(nest).values()})
+        return {name: name.split("_")[1] for name in names}
 
     def _places(self, points: Sequence[str]) -> list[str]:
         """Where in its tile each result is that a thread has at a time."""
@@ -428,6 +486,7 @@ class _ProductText:
                 with text.loop("at", 1, parts):
                     text.line(*[f"value{x} = value{x} + parts[at * {results} + place{x}]" for x in points])
                 self.ending.lines(text, _OWN_NAMES, points, inside)
+            self._rows_of_block()
 
 
 _OF_RESULTS = ("value", "start", "inside", "place", "q", "row", ROW, COLUMN)

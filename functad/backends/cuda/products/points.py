@@ -31,7 +31,7 @@ def joined_points(steps: Sequence[Step], touched: Mapping[Storage, int]) -> list
 
 
 def _joined(step: NestStep, after: Step, touched: Mapping[Storage, int]) -> NestStep | None:
-    nest, place = step.nest, _place(step.nest)
+    nest, place = step.nest, place_of(step.nest)
     if place is None or not isinstance(after, NestStep) or after.nest.points != nest.points:
         return None
     (store,) = nest.stores
@@ -49,7 +49,7 @@ def _joined(step: NestStep, after: Step, touched: Mapping[Storage, int]) -> Nest
     return NestStep(f"{step.name}_{after.name}", merged, eqns)
 
 
-def _place(nest: Nest) -> Affine | None:
+def place_of(nest: Nest) -> Affine | None:
     """Where a nest that computes one element at each point writes it, if these lie in the order of its loops."""
     special = nest.accumulators or nest.across or nest.carries or nest.update or nest.ordered or nest.segments
     if special or any(nest.reduced) or len(nest.stores) != 1 or nest.points < 2:

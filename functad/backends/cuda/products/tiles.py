@@ -83,6 +83,17 @@ def tile_for(sizes: ProductSizes, threads: int, may_part: bool) -> ProductTile:
 
 
 @lru_cache(maxsize=1024)
+def tile_of_whole_rows(sizes: ProductSizes, threads: int, may_part: bool) -> ProductTile | None:
+    """The tile of all columns by which a product takes the least time; None if another one saves more than a kernel."""
+    found = [t for t in _tiles(sizes, threads, may_part) if t.width >= sizes.columns and t.height <= t.threads]
+    tile = min(found, key=lambda t: (clocks(sizes, t), t.parts), default=None)
+    if tile is None:
+        return None
+    best = clocks(sizes, tile_for(sizes, threads, may_part))
+    return tile if clocks(sizes, tile) - best <= machine_model.CUDA_NEXT_CLOCKS else None
+
+
+@lru_cache(maxsize=1024)
 def tile_of_rows(sizes: ProductSizes, threads: int) -> ProductTile | None:
     """The tile by which a block of `threads` takes the least time for all rows of a product; None if there is none."""
     found = [t for t in _tiles(sizes, threads, False) if t.height == sizes.rows and t.threads == threads]
