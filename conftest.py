@@ -35,6 +35,7 @@ LONGEST = [
         "cuda cpu_fourier cpu_primitives stats control_nesting cpu_movement gpu_session scipy_special "
         "numpy_values concatenate_lowering cpu_small_loops primitives fuzz linear_loops random_modes running "
         "benchmarks cpu_plain cpu_control plain_numpy cpu_convolution cuda_failures tuning cpu_windows "
+        "cpu_order cpu_convolution_compiled linear_loops_range "
         "compile_growth checkpoint_memory cpu_while_gradients train_text checkpoint accuracy numpy_fft odeint "
         "control_flow interrupts numba_primitive cuda_machine_code key_reuse benchmarks_gradbench autodiff "
         "cuda_graphs readme scalar_promotion rotations reductions calls train cpu_signed_zeros sums "

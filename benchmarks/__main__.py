@@ -1,7 +1,7 @@
 """`python -m benchmarks`: run, print tables with ratios, and keep the numbers as JSON.
 
 Knows which benchmarks there are; how each is measured is in its own file. `python -m benchmarks gradbench`, which runs
-the evals of another project, and those of `roofline` and `tuning` have options of their own.
+the evals of another project, and those of `roofline`, `tuning` and `machine-code` have options of their own.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import argparse
 import sys
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 
 from benchmarks import (
     ablation,
@@ -68,6 +69,8 @@ def main(arguments: list[str] | None = None) -> int:
         return gradbench.main(arguments[1:])
     if arguments[:1] == ["roofline"]:
         return roofline.main(arguments[1:])
+    if arguments[:1] == ["machine-code"]:
+        return int(import_module("benchmarks.machine_code").main(arguments[1:]))  # asks for Numba's package of CUDA
     if arguments[:1] == ["tuning"]:
         return tuning.main(arguments[1:])
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)

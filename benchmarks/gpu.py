@@ -1,7 +1,8 @@
 """`python -m benchmarks.gpu`: operators and training steps on a GPU, with PyTorch and JAX beside them, as JSON and SVG.
 
 Knows what is timed, and in which order; `gpu_session.sh` brings a bare machine to it. Kernels are compiled first, by
-one process for each core, into the cache; then all is timed in one. What there is no time or no package for is named.
+one process for each core, into the cache; then all is timed in one, and in a new one where that crashes, hangs or
+faults. What there is no time or no package for is named.
 `--first` times what tells most, and kernels that were never timed; `--rest` all that is not among the results so far.
 `--tiny` runs all of it in Numba's simulator, at sizes that mean nothing.
 """
@@ -24,6 +25,7 @@ import numpy as np
 import functad
 import functad.numpy as jnp
 from benchmarks import gpu_operators, gpu_others, gpu_steps
+from benchmarks.gpu_measurer import Measurer, MeasuringError, serve
 from benchmarks.gpu_operators import FIRST_SIDE, SWEPT_SIDE
 from benchmarks.gpu_steps import Repeats
 from benchmarks.workloads.operators import OPERATORS, SIDES
@@ -48,21 +50,26 @@ class Measurement(NamedTuple):
 class Session:
     """What was found, and until when there is time."""
 
-    def __init__(self, end: float, known: dict[str, Any]) -> None:
+    def __init__(self, end: float, known: dict[str, Any], measurer: Measurer) -> None:
         self.end = end
         self.results = known
         self.left_out: list[str] = []
+        self._measurer = measurer
 
     def run(self, what: Measurement) -> None:
         """One measurement, if there is time for it; what goes wrong in it is a result, too."""
-        if time.monotonic() > self.end:
+        left = self.end - time.monotonic()
+        if left < 0:
             self.left_out.append(f"{what.name}: no time was left")
             return
         try:
-            self.results[what.name] = what.run()
-        except Exception as problem:
-            self.left_out.append(f"{what.name}: {type(problem).__name__}: {problem}")
+            self.results[what.name] = self._measurer.ask(what.name, left + _GRACE)
+        except MeasuringError as problem:
+            self.left_out.append(f"{what.name}: {problem}")
         print(f"{what.name}: {_short(self.results.get(what.name)) or self.left_out[-1:]}", flush=True)
+
+
+_GRACE = 10.0  # seconds for what was begun in time
 
 
 def _short(result: dict[str, float] | None) -> str:
@@ -79,6 +86,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)), help="that compile at a time")
     parser.add_argument("--prepare", help=argparse.SUPPRESS)  # "K/N": compile the K-th of N shares, and time nothing
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)  # time what stdin names
     options = parser.parse_args(arguments)
     start = time.monotonic()
     if options.threads:
@@ -86,14 +94,26 @@ def main(arguments: list[str] | None = None) -> int:
     if options.prepare:
         _prepare(plan(options), *map(int, options.prepare.split("/")), start + options.seconds)
         return 0
+    if options.serve:
+        serve({what.name: what.run for what in plan(options)})
+        return 0
     if not options.tiny:
         _prepare_together(options, start)
-    session = Session(start + options.seconds, _known(options))
+    measurer = Measurer([*_command(options), "--serve", *(["--tiny"] if options.tiny else [])])
+    session = Session(start + options.seconds, _known(options), measurer)
     for what in plan(options):
         session.run(what)
-        _write(session, options)  # what there is so far, should something hang
+        _write(session, options)  # what there is so far, should this process be ended
+    measurer.close()
     _draw(session, options)
     return 0
+
+
+def _command(options: Any) -> list[str]:
+    """That of another process with the same plan."""
+    command = [sys.executable, "-m", "benchmarks.gpu", str(options.folder)]
+    command += ["--threads", str(options.threads)] if options.threads else []
+    return command + [f"--{which}" for which in ("first", "rest") if getattr(options, which)]
 
 
 # --- the plan -------------------------------------------------------------------------------------------
@@ -192,9 +212,7 @@ def _overhead(tiny: bool, device: Any) -> dict[str, float]:
 def _prepare_together(options: Any, start: float) -> None:
     """Compile all by so many processes, in at most a third of the time."""
     seconds = options.seconds / 3
-    command = [sys.executable, "-m", "benchmarks.gpu", str(options.folder), "--seconds", str(seconds)]
-    command += ["--threads", str(options.threads)] if options.threads else []
-    command += [f"--{which}" for which in ("first", "rest") if getattr(options, which)]
+    command = [*_command(options), "--seconds", str(seconds)]
     count = options.processes
     processes = [
         subprocess.Popen([*command, "--prepare", f"{k}/{count}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -239,7 +257,10 @@ def _write(session: Session, options: Any) -> None:
         "left out": session.left_out,
     }
     text = json.dumps(found, indent=1, ensure_ascii=False)
-    (options.folder / f"{_name(options)}.json").write_text(text.replace("NaN", "null"), encoding="utf-8")
+    file = options.folder / f"{_name(options)}.json"
+    whole = file.with_suffix(".new")  # so that whoever is ended meanwhile leaves what was there
+    whole.write_text(text.replace("NaN", "null"), encoding="utf-8")
+    whole.replace(file)
 
 
 def _draw(session: Session, options: Any) -> None:

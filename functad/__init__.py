@@ -85,6 +85,7 @@ with _collection_paused():  # a tenth of the time that all this takes
         transfer_guard_host_to_device,
     )
     from functad.dtypes import float0
+    from functad.eager import ensure_compile_time_eval
     from functad.ir import check_program
     from functad.layouts import NamedSharding
     from functad.layouts import PartitionSpec as P
@@ -92,7 +93,6 @@ with _collection_paused():  # a tenth of the time that all this takes
     from functad.system.freed_memory import keep_freed_memory as _keep_freed_memory
     from functad.system.later import elsewhere as _elsewhere
     from functad.system.tracebacks import shorten_tracebacks as _install_tracebacks
-    from functad.tracing import ensure_compile_time_eval
     from functad.version import __version__ as __version__
     from functad.version import __version_info__ as __version_info__
 

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
 from time import process_time
 from typing import TYPE_CHECKING
 
 from functad.config import config
-from functad.ir import Program, subprograms
+from functad.ir import Program, all_eqns, equation_count, subprograms
 from functad.system.once import imported
 
 if TYPE_CHECKING:
@@ -81,8 +80,8 @@ def announcement(program: Program) -> str:
     >>> announcement(functad.make_jaxpr(f)(1.))  # doctest: +ELLIPSIS
     'functad: compiling f, 200 equations …; a loop of 100 equal steps (...): lax.scan compiles one'
     """
-    programs = list(_all_programs(program))
-    count = sum(len(p.eqns) for p in programs)
+    programs = [program, *(inner for e in all_eqns(program.eqns) for inner in subprograms(e.params))]
+    count = equation_count(program)
     text = f"functad: compiling {program.name or 'a Program'}, {count:,} equation{'s' if count != 1 else ''} …"
     loops = [(p, run) for p in programs for run in imported("functad.editing.repetition").repeated_steps(p)]
     if not loops:
@@ -97,13 +96,6 @@ def announcement(program: Program) -> str:
 
 def _size(run: RepeatedSteps) -> int:
     return run.length * run.steps
-
-
-def _all_programs(program: Program) -> Iterator[Program]:
-    yield program
-    for eqn in program.eqns:
-        for inner in subprograms(eqn.params):
-            yield from _all_programs(inner)
 
 
 def _place(program: Program, run: RepeatedSteps) -> str:

@@ -16,6 +16,7 @@ from functad.dtypes import plain_dtype
 from functad.errors import (
     AbsentNameError,
     ArgumentError,
+    CopyError,
     DonatedArrayError,
     DTypeError,
     ImmutableArrayError,
@@ -142,14 +143,16 @@ class ArrayImpl(Array):
         return self._value.size
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        if dtype is not None and np.dtype(dtype) != self._value.dtype:
+        if dtype is not None and np.dtype(dtype) != self.dtype:
+            if copy is False:
+                raise CopyError(f"{self._describe()} becomes an ndarray of {np.dtype(dtype)} by a copy only")
             return self._value.astype(dtype)
         return self._value.copy() if copy else read_only_view(self._value)
 
     def __bool__(self) -> bool:
-        if self._value.size != 1:
+        if self.size != 1:
             raise ArgumentError(
-                f"{self._describe()} has {self._value.size} elements, so it is neither true nor false as a whole; "
+                f"{self._describe()} has {self.size} elements, so it is neither true nor false as a whole; "
                 "say which is meant: x.any() or x.all(), or x.size > 0 for whether it has elements"
             )
         return bool(self._value)
@@ -167,7 +170,7 @@ class ArrayImpl(Array):
         return self._scalar("operator.index").__index__()
 
     def _scalar(self, wanted: str) -> np.ndarray:
-        if self._value.ndim:
+        if self.ndim:
             raise ShapeError(
                 f"{wanted}(x) takes an array of rank 0, got {self._describe()}; write x.item() for the only element "
                 "of an array, x[i] for one of several, or x.tolist() for all"
@@ -175,17 +178,23 @@ class ArrayImpl(Array):
         return self._value
 
     def __format__(self, spec: str) -> str:
-        return format(self._value[()], spec) if self._value.ndim == 0 else format(str(self), spec)
+        return format(str(self), spec) if self.ndim else format(self._value[()], spec)
 
     def __repr__(self) -> str:
-        body = np.array2string(self._value, separator=", ", prefix="Array(")
-        if self._value.size == 0 and self._value.shape != (0,):
-            body = f"[], shape={self._value.shape}"
+        value, how = self._printed()
+        body = np.array2string(value, separator=", ", prefix="Array(", **how)
+        if value.size == 0 and value.shape != (0,):
+            body = f"[], shape={value.shape}"
         weak = ", weak_type=True" if self.weak_type else ""
-        return f"Array({body}, dtype={self._value.dtype.name}{weak})"
+        return f"Array({body}, dtype={value.dtype.name}{weak})"
 
     def __str__(self) -> str:
-        return str(self._value)
+        value, how = self._printed()
+        return np.array2string(value, **how) if how else str(value)
+
+    def _printed(self) -> tuple[np.ndarray, dict[str, Any]]:
+        """Elements that print as all of them do, with the options of `numpy.array2string` under which they do."""
+        return self._value, {}
 
     def _repr_html_(self) -> str:
         """What a notebook shows: type, range, NaNs and infinities, and a picture."""

@@ -25,9 +25,10 @@ from functad.absent import absent
 from functad.api.arguments import leaf_aval
 from functad.api.inspection import eval_jaxpr
 from functad.array import Array
+from functad.eager import ensure_compile_time_eval
 from functad.extend.primitive import OpenPrimitive as Primitive
 from functad.ir import Atom, Aval, Eqn, Literal, Program, Var
-from functad.tracing import Trace, Tracer, current_trace, ensure_compile_time_eval, has_value
+from functad.tracing import Trace, Tracer, current_trace, has_value
 
 AbstractValue = Aval
 Jaxpr = Program

@@ -7,23 +7,25 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
 from functad.array import Array, ArrayImpl, KeyArray, donated_error
 from functad.config import config
-from functad.dtypes import key_fry
+from functad.dtypes import key_fry, plain_dtype
 from functad.errors import DeviceError
 from functad.ir import Aval
 from functad.layouts import CPU, Device, device_named
+from functad.records import NamedTuple
 from functad.tree_util import tree_leaves
 
 
 class HeldMemory(Protocol):
     """Elements in a device's memory. `host()` copies them, read-only, and waits until the device has them.
 
-    committed: whether they lie there on purpose. `again()` is the same memory for another Array.
+    committed: whether they lie there on purpose. `again()` is the same memory for another Array. `ends(n)` has the
+    first n + 1 and the last n indices of each axis that is longer, and all of others.
     """
 
     device: Any
@@ -32,6 +34,7 @@ class HeldMemory(Protocol):
     committed: bool
 
     def host(self) -> np.ndarray: ...
+    def ends(self, count: int) -> np.ndarray: ...
     def copy(self) -> HeldMemory: ...
     def again(self) -> HeldMemory: ...
 
@@ -55,9 +58,24 @@ class DeviceArray(ArrayImpl):
     def __copy__(self) -> DeviceArray:
         return on_device(memory_of(self).copy(), self.aval)
 
+    def _printed(self) -> tuple[np.ndarray, dict[str, Any]]:
+        options = np.get_printoptions()
+        if not self.ndim or self.size <= options["threshold"]:
+            return self._value, {}
+        return memory_of(self).ends(options["edgeitems"]), {"threshold": 0}
+
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """What CuPy, Numba and PyTorch read of an array on a GPU: its address, among others."""
+        """What CuPy, Numba and PyTorch read of an array on a GPU: its address, among others.
+
+        Raises:
+            AttributeError: its dtype is none of NumPy's, so others would take its bits for numbers.
+        """
+        if plain_dtype(self.dtype) is not self.dtype:
+            raise AttributeError(
+                f"{self._describe()} has no __cuda_array_interface__, which has no name for {self.dtype}: pass it by "
+                "DLPack, as torch.from_dlpack(x) does"
+            )
         found: dict[str, Any] = memory_of(self).cuda_array_interface()
         return found
 
@@ -66,6 +84,10 @@ class DeviceKeyArray(DeviceArray, KeyArray):
     """Typed random keys in a device's memory."""
 
     __slots__ = ()
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        raise AttributeError(str(self._no_number("an array of another library")))
 
     def __copy__(self) -> DeviceArray:  # type: ignore[override]
         return DeviceArray.__copy__(self)
@@ -185,6 +207,40 @@ def common_device(values: Sequence[Any], names: Callable[[int], str], what: str)
                 f"or functad.device_put(x, {_expression(device)})"
             )
     return found or next((device_of(v) for v in values if isinstance(v, DeviceArray)), None)
+
+
+class Place(NamedTuple):
+    """Where an array lies on a device, and whether on purpose."""
+
+    device: Device
+    committed: bool
+
+
+def place_of(x: Any) -> Place | None:
+    """The place of an array on a GPU; None for all else."""
+    return Place(device_of(x), is_committed(x)) if isinstance(x, DeviceArray) else None
+
+
+def at_place(x: Any, place: Place | None) -> Any:
+    """The same elements at a place; what lies on its device, or is no concrete array, as it is."""
+    if place is None or not isinstance(x, ArrayImpl) or device_of(x) is place.device:
+        return x
+    moved = to_device(x, place.device)
+    return commit(moved) if place.committed else moved
+
+
+def beside(x: ArrayImpl, others: Sequence[Any], what: str) -> ArrayImpl:
+    """A new array of elements that Python has made of others' where `what` would have put it: on their device.
+
+    Raises:
+        DeviceError: they are committed to different devices.
+    """
+    device = common_device(others, lambda i: f"operand {i + 1}", what)
+    if device is None:
+        made: ArrayImpl = put_by_default(x)
+        return made
+    moved = to_device(x, device)
+    return cast(ArrayImpl, commit(moved)) if any(map(is_committed, others)) else moved
 
 
 def _expression(device: Device) -> str:

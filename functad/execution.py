@@ -29,17 +29,18 @@ from functad.device_arrays import (
     set_device_runner,
     to_device,
 )
+from functad.eager import outside_traces
 from functad.editing.keys import without_keys
 from functad.evaluation import aval_of, check_values, evaluate, infer_avals
 from functad.exact import exact_key
-from functad.ir import Aval, Eqn, Primitive, Program, Var, memoised
+from functad.ir import UNKNOWN, Aval, Eqn, Primitive, Program, Var, memoised
 from functad.layouts import CPU, Device
 from functad.lowering_rules import Call, Callback
 from functad.options import COMPILED_BY
 from functad.system.garbage import collection_paused
 from functad.system.log import logger
 from functad.system.once import imported, once
-from functad.tracing import eval_program, outside_traces
+from functad.tracing import eval_program
 
 
 def optimized(program: Program, backend: str | None = None) -> Program:
@@ -163,11 +164,13 @@ class _OnDevices:
         program = None
         if isinstance(primitive.lower, Callback):
             results = self._on_host(primitive, args, params, device)
-        elif primitive is jit_p:
-            results = run_on(params["jaxpr"], args, device)
-        elif isinstance(primitive.lower, Call):  # made anew at each call, so its operations run one by one
-            with outside_traces():
-                results = [to_device(r, device) for r in eval_program(params[primitive.lower.parameter], args)]
+        elif isinstance(primitive.lower, Call):
+            called = params[primitive.lower.parameter]
+            if primitive is jit_p or _has_unknown_lengths(called):
+                results = run_on(called, args, device)
+            else:  # made anew at each call, so its operations run one by one
+                with outside_traces():
+                    results = [to_device(r, device) for r in eval_program(called, args)]
         else:
             program = _program_of(primitive, tuple([aval_of(a) for a in args]), _Params(params))
             results = run_on(program, args, device)
@@ -191,6 +194,11 @@ class _OnDevices:
         given = [self.put(a, CPU) if isinstance(a, DeviceArray) else a for a in args]
         results = [to_device(r, device) for r in evaluate(primitive, given, params)]
         return commit_results(results) if any(map(is_committed, args)) else results
+
+
+def _has_unknown_lengths(program: Program) -> bool:
+    """Whether it has arrays whose length only a run tells: no operation of these is compiled by itself."""
+    return any(UNKNOWN in v.aval.shape for eqn in program.eqns for v in eqn.outvars)
 
 
 class _Params:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import linecache
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import CodeType
 from typing import Any, TypeVar, cast
 
@@ -387,6 +387,19 @@ def subprograms(params: dict[str, Any]) -> Iterator[Program]:
             yield value
         elif isinstance(value, (tuple, list)):
             yield from (v for v in value if isinstance(v, Program))
+
+
+def all_eqns(eqns: Iterable[Eqn]) -> Iterator[Eqn]:
+    """Equations, each followed by those of the Programs that it holds, and of the ones within these."""
+    for eqn in eqns:
+        yield eqn
+        for inner in subprograms(eqn.params):
+            yield from all_eqns(inner.eqns)
+
+
+def equation_count(program: Program) -> int:
+    """How many equations a Program has, those of Programs within it included."""
+    return sum(1 for _ in all_eqns(program.eqns))
 
 
 def has_effects(eqn: Eqn) -> bool:

@@ -11,21 +11,19 @@ Raises:
 
 from __future__ import annotations
 
-import functools
 import linecache
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 
 from functad import hints
 from functad.array import Array, ArrayImpl
-from functad.config import config, exceptional
-from functad.device_arrays import DeviceArray, commitments_matter
+from functad.config import exceptional
 from functad.dtypes import KEYS_ARE_NO_NUMBERS, key_fry, kind_of
 from functad.errors import ConcretizationError, DTypeError, LeakedTracerError, TracerError
-from functad.evaluation import aval_of, evaluate, evaluate_bare, infer_aval, infer_avals
+from functad.evaluation import aval_of, evaluate, infer_aval, infer_avals
 from functad.hints import index_hint, truth_hint
 from functad.ir import (
     Atom,
@@ -41,18 +39,19 @@ from functad.ir import (
 )
 from functad.lowering_rules import Callback
 from functad.observing import watching
-from functad.system.quiet import quiet_copy
 from functad.user_source import state as lines
 from functad.user_source import user_source
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class _CurrentTrace(threading.local):
+class CurrentTrace(threading.local):
+    """The innermost trace of each thread."""
+
     trace: Trace | None = None
 
 
-_state = _CurrentTrace()
+state = CurrentTrace()
 
 
 Origin = str | Callable[[], str] | Primitive  # the name of an argument, maybe made on demand
@@ -115,15 +114,15 @@ class Trace:
         self.depends_on_values = False  # Python looked at the value of an outer tracer: valid for this run only
 
     def __enter__(self) -> Trace:
-        self.parent = _state.trace
+        self.parent = state.trace
         self.alive = True
         exceptional.append(None)
-        _state.trace = self
+        state.trace = self
         return self
 
     def __exit__(self, kind: Any, problem: BaseException | None, where: Any) -> None:
         self.alive = False
-        _state.trace = self.parent
+        state.trace = self.parent
         exceptional.pop()
         if type(problem) is ValueError and str(problem).startswith("setting an array element with a sequence"):
             why = problem.__cause__ or problem.__context__  # NumPy's words for any error of `__float__`
@@ -218,7 +217,7 @@ class Trace:
 
     def _refuse_own(self, results: Sequence[Any], params: dict[str, Any]) -> None:
         """Raise where a call's result is a tracer of this trace, or of one within: it got there by a closure."""
-        inner = _state.trace
+        inner = state.trace
         while inner is not self.parent and inner is not None:
             for r in results:
                 if type(r) is Tracer and r.owner is inner:
@@ -286,7 +285,7 @@ class Tracer(Array):
                     f"being traced: only its shape and dtype are known.{self._where()}\n{rewrite}"
                 )
             value = value.value
-        inner = _state.trace
+        inner = state.trace
         while inner is not None and inner is not self.owner:
             inner.depends_on_values = True
             inner = inner.parent
@@ -369,7 +368,7 @@ def bind(primitive: Primitive, *args: Any, **params: Any) -> Any:
 
     args are Arrays, tracers, ndarrays or NumPy scalars of the dtypes the primitive takes; params are static.
     """
-    trace = _state.trace
+    trace = state.trace
     if trace is None:
         return evaluate(primitive, args, params)
     if trace.records_all:
@@ -406,18 +405,23 @@ def is_tracer(x: Any) -> bool:
 
 def has_value(x: Any) -> bool:
     """Whether something array-like has a value now: a tracer may stand for one, or be known by its type only."""
+    return value_behind(x) is not None
+
+
+def value_behind(x: Any) -> Any:
+    """What a tracer stands for, None where only its type is known; all else as it is."""
     while isinstance(x, Tracer):
         x = x.value
-    return x is not None
+    return x
 
 
 def current_trace() -> Trace | None:
-    return _state.trace
+    return state.trace
 
 
 def runs_at_once() -> bool:
     """Whether all operations run now: no trace is active that only records."""
-    trace = _state.trace
+    trace = state.trace
     while trace is not None and trace.keeps_values:
         trace = trace.parent
     return trace is None
@@ -499,103 +503,6 @@ def eval_program(program: Program, args: Iterable[Any], consts: Sequence[Any] | 
     finally:
         lines.source = outer
     return [ArrayImpl(a.value, a.aval.weak_type) if isinstance(a, Literal) else env[a] for a in program.outvars]
-
-
-class in_trace:
-    """Entered while a trace is the active one, or, with None, while none is: what is computed, is computed at once."""
-
-    __slots__ = ("before", "trace")
-
-    def __init__(self, trace: Trace | None) -> None:
-        self.trace = trace
-
-    def __enter__(self) -> None:
-        self.before = _state.trace, lines.source, lines.scopes
-        exceptional.append(None)
-        _state.trace, lines.source, lines.scopes = self.trace, None, ()
-
-    def __exit__(self, *exc: Any) -> None:
-        _state.trace, lines.source, lines.scopes = self.before
-        exceptional.pop()
-
-
-class _Bare:
-    """Stands for a trace while operations run at once and give what NumPy gives, which they take as well."""
-
-    __slots__ = ()
-    parent = None
-    keeps_values = records_all = True
-    record = staticmethod(evaluate_bare)
-
-
-_BARE: Any = _Bare()
-
-
-def runs_bare() -> bool:
-    """Whether `run_bare` may be called: no trace is active, and nobody looks at each Array."""
-    return _state.trace is None and not config.may_check_values and not commitments_matter()
-
-
-def run_bare(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """What functad's own function of primitives gives, where no Array is made, and NumPy is told once not to warn.
-
-    The function takes and gives ndarrays and NumPy scalars where others see Arrays; it knows dtypes, but not whether
-    they are weak.
-    """
-    _state.trace = _BARE
-    try:
-        return quiet_copy().run(fun, *args, **kwargs)
-    finally:
-        _state.trace = None
-
-
-def composed(fun: F) -> F:
-    """A decorator: outside of traces the function, made of primitives, with a result of no weak dtype, runs bare.
-
-    For functions of keys, whose shapes are often met once: `calls.compound` takes plain numbers alone, and prints what
-    is met twice; it has gradients and weak types, which nothing that runs bare has.
-    """
-
-    @functools.wraps(fun)
-    def function(*args: Any) -> Any:
-        if not runs_bare():
-            return fun(*args)
-        result = run_bare(fun, *args)
-        return result if isinstance(result, DeviceArray) else ArrayImpl(result)
-
-    return cast(F, function)
-
-
-def outside_traces() -> in_trace:
-    """Entered while a function of the user's runs that no trace shall see."""
-    return in_trace(None)
-
-
-class _Evaluating(Trace):
-    """Runs what depends on known values alone, though a function is being traced; the parent gets the rest."""
-
-    __slots__ = ()
-
-    def record(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        if any(map(is_tracer, args)):
-            return bind_in(self.parent, primitive, args, params)
-        return evaluate(primitive, args, params)
-
-
-def ensure_compile_time_eval() -> Trace:
-    """A context in which what is computed of known values is computed at once, while a function is being traced.
-
-    Operations on traced values are recorded as ever.
-
-    >>> import functad, functad.numpy as jnp
-    >>> def f(x):
-    ...     with functad.ensure_compile_time_eval():
-    ...         n = int(jnp.sum(jnp.arange(4)))
-    ...     return x[:n]
-    >>> functad.jit(f)(jnp.ones(10)).shape
-    (6,)
-    """
-    return _Evaluating("ensure_compile_time_eval", records_all=True)
 
 
 def leak_error(tracer: Tracer) -> TracerError:

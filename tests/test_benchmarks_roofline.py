@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks import report, roofline
+from benchmarks import report, roofline, widths
 from benchmarks.processes import Rules
 from benchmarks.record import Options, Section
-from benchmarks.workloads import ROOFLINE, ROWS
+from benchmarks.workloads import PERCEPTRONS, ROOFLINE, ROWS, perceptron
 from benchmarks.workloads.operators import OPERATORS, few_rows
 
 
@@ -62,6 +62,46 @@ def test_shares_are_of_the_floor_or_of_the_best_rate_of_products(tmp_path, monke
     names = [path.name for kept in (kept, other) for path in roofline.draw(results, kept)]
     assert names[:2] == ["roofline-forward.svg", "roofline-both.svg"]
     assert names[2:] == ["roofline-2-forward.svg", "roofline-2-both.svg"]
+
+
+def test_speed_ups_are_of_what_was_timed_on_one_core_too(tmp_path):
+    least = {
+        "roofline exp-64-forward 1": {"functad": 12.0, "numpy": 8.0, "floor": 5.0},
+        "roofline exp-64-forward 4": {"functad": 4.0, "numpy": 8.0, "torch": 9.0, "floor": 2.0},
+        "roofline relu-64-both 4": {"functad": 3.0, "floor": 2.0},
+    }
+    results = {"results": {key: {"least": row} for key, row in least.items()}}
+    assert roofline.speedups(results) == {
+        ("exp", "forward", 64, 4, "functad"): 3.0,
+        ("exp", "forward", 64, 4, "numpy"): 1.0,
+    }
+    drawn = [path.name for path in roofline.draw(results, tmp_path / "2026-01-01-roofline.json")]
+    assert drawn == ["roofline-forward.svg", "roofline-speedup-forward.svg", "roofline-both.svg"]
+
+
+def test_perceptrons_are_drawn_by_their_parameters(tmp_path):
+    assert perceptron.parameters(128) == sum(x.size for x in PERCEPTRONS["W5-128"].task().params.values())
+    least = {
+        "widths W5-256 1": {"functad": 100.0, "torch": 250.0},
+        "widths W5-128 1": {"functad": 10.0, "torch": 20.0, "jax": 30.0},
+    }
+    results = {"results": {key: {"least": row} for key, row in least.items()}}
+    times, ratios = widths.draw(results).panels
+    assert times.places == pytest.approx(np.log10([perceptron.parameters(128), perceptron.parameters(256)]))
+    assert times.series["functad"] == pytest.approx([1, 2])
+    assert ratios.series["beside torch"] == pytest.approx([2, 2.5])
+    assert ratios.series["beside jax"] == pytest.approx([3, np.nan], nan_ok=True)
+    assert widths.draw({"results": {}}) is None
+    assert [path.name for path in roofline.draw(results, tmp_path / "2026-01-01-roofline.json")] == [
+        "roofline-widths.svg"
+    ]
+
+
+def test_a_step_of_a_width_is_measured(monkeypatch):
+    monkeypatch.setattr(widths, "FRAMEWORKS", ["functad"])
+    (found,) = widths.measured([128], Rules(1, 0.001, 1))
+    assert found.name == "widths W5-128 1" and found.least.keys() == {"functad"}
+    assert roofline.line(found).startswith("W5: perceptron, h = 128, batch 100, cores: 1: ")
 
 
 @pytest.mark.parametrize("side", [64, 2048, 8192])

@@ -11,9 +11,9 @@ import pytest
 
 import functad
 import functad.numpy as jnp
+from functad.eager import run_bare
 from functad.evaluation import evaluate_bare
 from functad.primitives.arithmetic import add_p, mul_p, sub_p
-from functad.tracing import run_bare
 
 OVER = np.array([0.0, -1.0, 1e38, np.inf], np.float32)
 

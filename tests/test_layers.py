@@ -29,6 +29,7 @@ LAYERS = [
         "key_reuse",
         "observing",
         "tracing",
+        "eager",
         "widening",
         "pretty",
         "interpreter",

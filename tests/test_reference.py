@@ -383,6 +383,12 @@ CALLS = {
         "ArgumentError": "jnp.squeeze(x, 0)",
         "TooLargeError": "jnp.tile(x, 10**20)",
     },
+    "functad.numpy.means": {
+        "AxisError": "jnp.mean(x, axis=3)",
+        "ArgumentError": "jnp.average(x, weights=m)",
+        "ShapeError": "jnp.mean(x, where=x[:2] > 0)",
+        "UnsupportedNumpyError": "jnp.mean(x, out=x)",
+    },
     "functad.numpy.nan_reductions": {
         "AxisError": "jnp.nansum(x, axis=3)",
         "ArgumentError": "jnp.nanmin(x[:0])",
@@ -398,15 +404,26 @@ CALLS = {
         "ShapeError": "jnp.roots(m)",
         "ArgumentError": "jnp.polyder(x, -1)",
     },
+    "functad.numpy.positions": {
+        "ShapeError": "jnp.insert(x, 1, m)",
+        "AxisError": "jnp.compress(x > 0, x, 3)",
+        "ArgumentError": "jnp.ravel_multi_index((1,), (3, 4))",
+        "ConcretizationError": "functad.jit(lambda i: jnp.delete(x, i))(2)",
+    },
     "functad.numpy.reductions": {
         "AxisError": "jnp.sum(x, axis=3)",
         "ArgumentError": "jnp.max(x[:0])",
         "ShapeError": "jnp.sum(x, where=x[:2] > 0)",
-        "UnsupportedNumpyError": "jnp.mean(x, out=x)",
+        "UnsupportedNumpyError": "jnp.sum(x, out=x)",
     },
     "functad.numpy.rounding": {
         "DTypeError": "jnp.floor('a')",
         "ArgumentError": "jnp.round(jnp.arange(3), -1)",
+    },
+    "functad.numpy.running": {
+        "AxisError": "jnp.cumsum(x, axis=3)",
+        "ArgumentError": "jnp.cumulative_sum(m)",
+        "UnsupportedNumpyError": "jnp.cumsum(x, out=x)",
     },
     "functad.numpy.selecting": {
         "ShapeError": "jnp.where(x > 0, x, x[:2])",

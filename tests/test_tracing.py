@@ -11,6 +11,7 @@ import pytest
 import functad
 import functad.numpy as jnp
 from functad.array import Array
+from functad.eager import composed
 from functad.errors import (
     ConcretizationError,
     DonatedArrayError,
@@ -20,7 +21,7 @@ from functad.errors import (
     UnhashableTracerError,
 )
 from functad.primitives import elementwise as el
-from functad.tracing import composed, current_trace
+from functad.tracing import current_trace
 
 THIS_FILE = "test_tracing.py"
 

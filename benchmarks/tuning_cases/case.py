@@ -15,6 +15,7 @@ JITTED, UNJITTED, COMPILED, APART = "jitted", "not jitted", "compiling", "apart"
 # What to try where half and twice are nothing.
 OTHER_VALUES: dict[str, tuple[Any, ...]] = {
     "SQUARE_SIDES": ((8,), (16,)),
+    "TRANSPOSED_TILES": ((), ((64, 64), (32, 32)), ((32, 32),)),
     "SQUARES_TOGETHER": ((4, 2), (16, 8, 4, 2)),
     "ROWS_READ_ALONE": ((1024, 1536),),
 }

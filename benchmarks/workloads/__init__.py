@@ -33,14 +33,15 @@ class Workload(NamedTuple):
     task: Callable[[], Any]
 
 
+PERCEPTRONS = {
+    f"W5-{width}": Workload(f"W5: perceptron, h = {width}, batch 100", partial(perceptron.task, width))
+    for width in perceptron.WIDTHS
+}
 STEPS = {
     "W1": Workload("W1: CNN on digits, batch 100", mnist_cnn.task),
     "W2": Workload("W2: RNN on digits, unrolled, batch 100", mnist_rnn.task),
     "W3": Workload("W3: text CNN with embedding, Adam, batch 64", text_cnn.task),
-    **{
-        f"W5-{width}": Workload(f"W5: perceptron, h = {width}, batch 100", partial(perceptron.task, width))
-        for width in (128, 512, 2048)
-    },
+    **{name: PERCEPTRONS[name] for name in ("W5-128", "W5-512", "W5-2048")},
 }
 LOOPS = {
     "W2-scan": Workload("W2: RNN on digits, written with scan, batch 100", mnist_rnn.scan_task),
@@ -124,4 +125,16 @@ EQUATIONS = {
     )
     for size in SIZES
 }
-WORKLOADS = {**STEPS, **LOOPS, **CONVOLUTIONS, **COLD, **CALLS, **OPERATIONS, **ROOFLINE, **ROWS, **COPIES, **EQUATIONS}
+WORKLOADS = {
+    **STEPS,
+    **PERCEPTRONS,
+    **LOOPS,
+    **CONVOLUTIONS,
+    **COLD,
+    **CALLS,
+    **OPERATIONS,
+    **ROOFLINE,
+    **ROWS,
+    **COPIES,
+    **EQUATIONS,
+}

@@ -14,12 +14,22 @@ from benchmarks.workloads.digits import digit_batches, glorot
 from functad import nn
 
 BATCH = 100
+WIDTHS = (128, 256, 512, 1024, 2048, 4096)
+
+
+def parameters(width: int) -> int:
+    """How many numbers are trained."""
+    return sum((inputs + 1) * outputs for inputs, outputs in _layers(width))
+
+
+def _layers(width: int) -> tuple[tuple[int, int], ...]:
+    return (784, width), (width, width), (width, 10)
 
 
 def task(width: int) -> Training:
     rng = np.random.default_rng(0)
     params: Arrays = {}
-    for i, (inputs, outputs) in enumerate(((784, width), (width, width), (width, 10))):
+    for i, (inputs, outputs) in enumerate(_layers(width)):
         params[f"kernel{i}"] = glorot(rng, (inputs, outputs))
         params[f"bias{i}"] = np.zeros(outputs, np.float32)
     batches = [(images.reshape(BATCH, 784), labels) for images, labels in digit_batches(BATCH)]

@@ -26,13 +26,14 @@ from functad.api.arguments import (
 )
 from functad.api.derivative_types import check_inputs, check_outputs, check_scalar
 from functad.array import ArrayImpl
+from functad.device_arrays import Place, at_place, place_of
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DifferentiationError, TreeError
 from functad.evaluation import aval_of
 from functad.ir import Aval, Program, UndefinedPrimal, Zero
 from functad.primitives.common import convert_element_type, instantiate
 from functad.records import NamedTuple
-from functad.tracing import runs_at_once, trace_to_program
+from functad.tracing import runs_at_once, trace_to_program, value_behind
 from functad.transforms import backward
 from functad.transforms.forward import is_differentiable, jvp_flat
 from functad.transforms.reverse import LinearMap, ReplayedLinearMap, linearize_flat, transpose_flat
@@ -93,7 +94,8 @@ def jvp(
     assert flat_fun.out_tree is not None
     n = flat_fun.output_count()
     result = tree_unflatten(flat_fun.out_tree, outs[:n])
-    tangent = tree_unflatten(flat_fun.out_tree, [materialised(t, aval_of(o)) for t, o in zip(out_tangents, outs)])
+    derivatives = [materialised(t, aval_of(o), _place(o)) for t, o in zip(out_tangents, outs)]
+    tangent = tree_unflatten(flat_fun.out_tree, derivatives)
     if not has_aux:
         return result, tangent
     assert flat_fun.aux_tree is not None
@@ -272,8 +274,12 @@ def value_and_grad(
         check_scalar(fun, outs, flat_fun.out_tree)
         out = aval_of(outs[0])
         check_outputs("grad", fun, [out], holomorphic)
-        found = iter(linear.transpose([ArrayImpl(np.array(1, out.dtype), out.weak_type)]))
-        gradients = [materialised(next(found) if a else Zero(aval), aval) for a, aval in zip(active, avals)]
+        one = at_place(ArrayImpl(np.array(1, out.dtype), out.weak_type), _place(outs[0]))
+        found = iter(linear.transpose([one]))
+        places = map(_place, values)
+        gradients = [
+            materialised(next(found) if a else Zero(aval), aval, p) for a, aval, p in zip(active, avals, places)
+        ]
         grads = in_tree.unflatten(gradients)
         if has_aux:
             assert flat_fun.aux_tree is not None
@@ -347,17 +353,24 @@ def grad(
 
 
 class LinearizedTypes:
-    """The types and structures of a linearized call: all that its derivative needs to check what it is given."""
+    """The types, structures and places of a linearized call: what its derivative needs to check what it is given."""
 
     def __init__(
-        self, fun: Callable[..., Any], in_tree: PyTreeDef, in_avals: list[Aval], out_tree: PyTreeDef, outs: Any
+        self, fun: Callable[..., Any], in_tree: PyTreeDef, values: Sequence[Any], out_tree: PyTreeDef, outs: Any
     ) -> None:
         self.fun = fun
         self.in_tree = in_tree
-        self.in_avals = in_avals
-        self.active = [is_differentiable(a) for a in in_avals]
+        self.in_avals = [aval_of(v) for v in values]
+        self.in_places = [_place(v) for v in values]
+        self.out_places = [_place(o) for o in outs]
+        self.active = [is_differentiable(a) for a in self.in_avals]
         self.out_tree = out_tree
         self.out_avals = [aval_of(o) for o in outs]
+
+    def differentiable(self) -> tuple[list[Aval], list[Place | None]]:
+        """Types and places of the inputs that have a derivative."""
+        chosen = [i for i, active in enumerate(self.active) if active]
+        return [self.in_avals[i] for i in chosen], [self.in_places[i] for i in chosen]
 
     def arguments(self) -> tuple[Any, ...]:
         """The arguments' structure, with a number for each leaf."""
@@ -428,7 +441,8 @@ class Pushforward(_Derivative):
             for i, (t, aval) in enumerate(zip(flat, s.in_avals))
         ]
         outs = self._linear([t for t, active in zip(checked, s.active) if active])
-        return tree_unflatten(s.out_tree, [materialised(t, a) for t, a in zip(outs, s.out_avals)])
+        found = [materialised(t, a, p) for t, a, p in zip(outs, s.out_avals, s.out_places)]
+        return tree_unflatten(s.out_tree, found)
 
 
 class Pullback(_Derivative):
@@ -455,7 +469,8 @@ class Pullback(_Derivative):
             for i, (ct, aval) in enumerate(zip(cts, s.out_avals))
         ]
         found = iter(self._linear.transpose(checked))
-        leaves = [materialised(next(found) if a else Zero(v), v) for a, v in zip(s.active, s.in_avals)]
+        inputs = zip(s.active, s.in_avals, s.in_places)
+        leaves = [materialised(next(found) if a else Zero(v), v, p) for a, v, p in inputs]
         args, _ = tree_unflatten(s.in_tree, leaves)
         return args
 
@@ -486,14 +501,13 @@ def linearized(
     flat, in_tree, own_names = _flatten_call(fun, tuple(primals), {})
     names = names or own_names
     values = _primals(flat, names)
-    avals = [aval_of(v) for v in values]
-    active = [is_differentiable(a) for a in avals]
+    active = [is_differentiable(aval_of(v)) for v in values]
     name = function_name(names.fun)
     flat_fun = FlatFunction(fun, in_tree, has_aux=has_aux, transform=transform, name=name, keeps_numbers=True)
     outs, linear = linearize_flat(flat_fun, values, active, names.origins(len(values)), flat_fun.output_count)
     assert flat_fun.out_tree is not None
     mapped = outs[: flat_fun.output_count()]
-    signature = LinearizedTypes(names.fun, in_tree, avals, flat_fun.out_tree, mapped)
+    signature = LinearizedTypes(names.fun, in_tree, values, flat_fun.out_tree, mapped)
     return outs, linear, LinearizedCall(signature, flat_fun.aux_tree)
 
 
@@ -561,11 +575,19 @@ def _checked_tangent(t: Any, aval: Aval, what: Callable[[], str], integers: bool
     return value if found.dtype == aval.dtype else value.astype(aval.dtype)
 
 
-def materialised(x: Any, aval: Aval) -> Any:
-    """A tangent or cotangent as an array of the given type; `float0` zeros for one of an integer value."""
-    if type(x) is ArrayImpl and (x.aval is aval or x.aval == aval):
+def _place(x: Any) -> Place | None:
+    return place_of(value_behind(x))
+
+
+def materialised(x: Any, aval: Aval, place: Place | None = None) -> Any:
+    """A tangent or cotangent as an array of the given type; `float0` zeros for one of an integer value.
+
+    place: that of the value whose derivative it is, which numbers that nobody computed on a device are put beside.
+    """
+    if place is None and type(x) is ArrayImpl and (x.aval is aval or x.aval == aval):
         return x
     if not is_differentiable(aval):
         return np.zeros(aval.shape, dtypes.float0)
     value = as_value(instantiate(x), lambda: "a derivative")
-    return convert_element_type(value, aval.dtype, aval.weak_type) if value.aval != aval else value
+    found = convert_element_type(value, aval.dtype, aval.weak_type) if value.aval != aval else value
+    return at_place(found, place)

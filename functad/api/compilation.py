@@ -115,10 +115,11 @@ def jit(
             memory, where nobody else sees it (NumPy arrays are copied). Using such an Array afterwards raises.
         keep_unused: accepted for JAX's sake; unused inputs are always kept.
         inline: put the equations of the function into the caller's Program, instead of one `jit` equation.
-        backend: what runs the function, "cpu", "cuda" or "interpreter"; by default `config.default_backend`. Within
-            another jitted function, that one's backend runs both.
+        backend: what runs the function, "cpu", "cuda" or "interpreter"; by default `config.default_backend`. Arrays
+            that were put on a device are computed there whatever it says.
         device: where the function runs, a device or its name: arguments are copied there, results stay there. None:
-            where its arguments lie.
+            where its arguments lie. Within another jitted function, that one's backend and device run both, and
+            within one that is differentiated or mapped, it runs where arguments lie.
         in_shardings, out_shardings: shardings on it, or pytrees of these that reach less deep than the positional
             arguments and the results; they change nothing, but must fit.
         abstracted_axes, compiler_options: accepted for JAX's sake; shapes are never abstract, and XLA's options say

@@ -21,9 +21,10 @@ from functad.api.arguments import (
     normalize_argnums,
     of_positions,
 )
-from functad.api.autodiff import linearized
+from functad.api.autodiff import LinearizedTypes, linearized
 from functad.api.derivative_types import check_inputs, check_outputs
 from functad.array import ArrayImpl
+from functad.device_arrays import Place, at_place
 from functad.evaluation import aval_of
 from functad.ir import Aval
 from functad.primitives.common import convert_element_type, instantiate, reshape
@@ -102,7 +103,7 @@ def _jacobian(
     holomorphic: bool,
     allow_int: bool,
     transform: str,
-    blocks_of: Callable[[LinearMap, Sequence[Aval], Sequence[Aval]], list[list[Any]]],
+    blocks_of: Callable[[LinearMap, LinearizedTypes], list[list[Any]]],
 ) -> Callable[..., Any]:
     check_callable(fun, transform)
     check_argnums(argnums, transform)
@@ -117,9 +118,8 @@ def _jacobian(
         signature = record.signature
         check_inputs(transform, fun, signature.in_avals, names, holomorphic, allow_int)
         check_outputs(transform, fun, signature.out_avals, holomorphic)
-        kept = [a for a, active in zip(signature.in_avals, signature.active) if active]
         per_output = []
-        for row, out in zip(blocks_of(linear, kept, signature.out_avals), signature.out_avals):
+        for row, out in zip(blocks_of(linear, signature), signature.out_avals):
             found = iter(row)
             leaves = [
                 next(found) if active else np.zeros(out.shape + a.shape, dtypes.float0)
@@ -133,35 +133,38 @@ def _jacobian(
     return jacobian_fun
 
 
-def _basis(avals: Sequence[Aval]) -> list[Any]:
-    """All unit vectors of a list of arrays, stacked along a new leading axis of each."""
+def _basis(avals: Sequence[Aval], places: Sequence[Place | None]) -> list[Any]:
+    """All unit vectors of a list of arrays, stacked along a new leading axis of each, where the arrays lie."""
     total = sum(a.size for a in avals)
     parts, start = [], 0
-    for a in avals:
+    for a, place in zip(avals, places):
         part = np.zeros((total, a.size), a.dtype)
         part[np.arange(start, start + a.size), np.arange(a.size)] = 1
-        parts.append(ArrayImpl(part.reshape(total, *a.shape)))
+        parts.append(at_place(ArrayImpl(part.reshape(total, *a.shape)), place))
         start += a.size
     return parts
 
 
-def _push_basis(linear: LinearMap, in_avals: Sequence[Aval], out_avals: Sequence[Aval]) -> list[list[Any]]:
+def _push_basis(linear: LinearMap, s: LinearizedTypes) -> list[list[Any]]:
+    in_avals, places = s.differentiable()
     total = sum(a.size for a in in_avals)
-    found = _batched(lambda *tangents: linear(tangents), total, _basis(in_avals), out_axis=-1)
+    found = _batched(lambda *tangents: linear(tangents), total, _basis(in_avals, places), out_axis=-1)
     blocks = []
-    for column, out in zip(found, out_avals):
-        parts = _split(column, [a.size for a in in_avals], axis=out.ndim)
+    for column, out, place in zip(found, s.out_avals, s.out_places):
+        parts = _split(at_place(column, place), [a.size for a in in_avals], axis=out.ndim)
         blocks.append([_as_weak_as(out, reshape(p, out.shape + a.shape)) for p, a in zip(parts, in_avals)])
     return blocks
 
 
-def _pull_basis(linear: LinearMap, in_avals: Sequence[Aval], out_avals: Sequence[Aval]) -> list[list[Any]]:
-    total = sum(a.size for a in out_avals)
-    found = _batched(lambda *cts: linear.transpose(cts), total, _basis(out_avals), out_axis=0)
-    per_input = [_split(f, [o.size for o in out_avals], axis=0) for f in found]
+def _pull_basis(linear: LinearMap, s: LinearizedTypes) -> list[list[Any]]:
+    in_avals, places = s.differentiable()
+    total = sum(a.size for a in s.out_avals)
+    found = _batched(lambda *cts: linear.transpose(cts), total, _basis(s.out_avals, s.out_places), out_axis=0)
+    sizes = [o.size for o in s.out_avals]
+    per_input = [_split(at_place(f, place), sizes, axis=0) for f, place in zip(found, places)]
     return [
         [_as_weak_as(a, reshape(parts[i], out.shape + a.shape)) for parts, a in zip(per_input, in_avals)]
-        for i, out in enumerate(out_avals)
+        for i, out in enumerate(s.out_avals)
     ]
 
 

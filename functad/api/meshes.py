@@ -49,6 +49,7 @@ from functad.layouts import (
     device_named,
     devices_named,
 )
+from functad.tracing import value_behind
 from functad.tree_util import broadcast_prefix, tree_flatten, tree_unflatten
 
 
@@ -167,11 +168,12 @@ def device_put(
         src, donate, may_alias: accepted for JAX's sake.
 
     Returns:
-        Arrays whose `sharding` is that given. They stay on their device, and so does what is computed of them.
+        Arrays whose `sharding` is that given. They stay on their device, and so does what is computed of them. What a
+        jitted or mapped function traces stays where that runs.
 
     Raises:
-        DeviceError: another device. TreeError: the pytrees do not fit. ArgumentError: a sharding has more axes than
-            its array.
+        DeviceError: there is no such device; or what is differentiated would move to another one. TreeError: the
+            pytrees do not fit. ArgumentError: a sharding has more axes than its array.
 
     >>> import functad, numpy as np
     >>> functad.device_put({"a": np.ones(2)})
@@ -180,7 +182,7 @@ def device_put(
     leaves, tree = tree_flatten(x)
     values = [as_value(leaf, lambda: "a leaf given to device_put") for leaf in leaves]
     layouts = layouts_of("device_put", "device", device, x, [v.shape for v in values])
-    return tree_unflatten(tree, [_laid_out(v, layout) for v, layout in zip(values, layouts)])
+    return tree_unflatten(tree, [_laid_out(v, layout, "device_put") for v, layout in zip(values, layouts)])
 
 
 def with_sharding_constraint(x: Any, shardings: Any) -> Any:
@@ -201,7 +203,7 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     leaves, tree = tree_flatten(x)
     values = [as_value(leaf, lambda: "a leaf given to with_sharding_constraint") for leaf in leaves]
     layouts = layouts_of("with_sharding_constraint", "shardings", shardings, x, [v.shape for v in values])
-    return tree_unflatten(tree, [_laid_out(v, layout) for v, layout in zip(values, layouts)])
+    return tree_unflatten(tree, [_laid_out(v, one, "with_sharding_constraint") for v, one in zip(values, layouts)])
 
 
 def layouts_of(
@@ -240,9 +242,15 @@ def _checked(where: str, wanted: Any, shape: tuple[int, ...]) -> Sharding | None
 _layouts: dict[int, tuple[weakref.ref[Array], Sharding]] = {}
 
 
-def _laid_out(x: Any, layout: Sharding | None) -> Any:
+def _laid_out(x: Any, layout: Sharding | None, where: str) -> Any:
     """An Array whose `sharding` is that layout: of the same memory, if it lies on that device."""
     if not isinstance(x, ArrayImpl):
+        known = value_behind(x)
+        if layout is not None and isinstance(known, ArrayImpl) and device_of(known) is not layout.device:
+            raise DeviceError(
+                f"{where}: {x._describe()} stands for an array on {device_of(known)}, and a derivative cannot follow "
+                f"it to {layout.device}: put it there before the function is differentiated, and pass it as an argument"
+            )
         return x
     if layout is None:
         return x if is_committed(x) else put_by_default(x)

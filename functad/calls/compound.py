@@ -20,6 +20,7 @@ from functad.config import config
 from functad.device_arrays import gpus
 from functad.tracing import Tracer, current_trace
 from functad.transforms.at_once import TraceAtOnce
+from functad.transforms.printed import PrintedOnReuse
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -73,35 +74,24 @@ def _run(fun: Callable[..., Any], trace: TraceAtOnce | None, args: Sequence[Any]
             signature.append(x)
         else:
             return None
-    known = _functions(fun, settings, tuple(kwargs), tuple(own), *signature).of_numbers(tuple(numbers))
-    if known is None:
+    found = _functions(fun, settings, tuple(kwargs), tuple(own), *signature).of_numbers(tuple(numbers))
+    if found is None:
         return None
-    if known.is_new:
-        known.is_new = False
-        return None
-    if known.printed is None:
-        known.printed = printed_compounds.printed_compound(fun, args, kwargs, own)
-    return known.printed(trace, [x for x in arguments if isinstance(x, (ArrayImpl, Tracer))], values)
-
-
-class _Known:
-    """What is known of a function for certain arguments' types and static numbers."""
-
-    is_new = True
-    printed: Callable[..., Any] | None = None
+    run = found.function or found.met(printed_compounds.printed_compound, fun, args, kwargs, own)
+    return run and run(trace, [x for x in arguments if isinstance(x, (ArrayImpl, Tracer))], values)
 
 
 class _OfTypes:
-    """What is known of a function for arguments of certain types, by the static numbers among them."""
+    """What is printed of a function for arguments of certain types, by the static numbers among them."""
 
     def __init__(self) -> None:
-        self._of_numbers: dict[tuple[Any, ...], _Known] = {}
+        self._of_numbers: dict[tuple[Any, ...], PrintedOnReuse] = {}
 
-    def of_numbers(self, numbers: tuple[Any, ...]) -> _Known | None:
-        """What is known for these; None where there have been too many others."""
+    def of_numbers(self, numbers: tuple[Any, ...]) -> PrintedOnReuse | None:
+        """What is printed for these; None where there have been too many others."""
         found = self._of_numbers.get(numbers)
         if found is None and len(self._of_numbers) < machine_model.MOST_COMPOUND_NUMBERS:
-            found = self._of_numbers.setdefault(numbers, _Known())
+            found = self._of_numbers.setdefault(numbers, PrintedOnReuse())
         return found
 
 

@@ -17,6 +17,7 @@ from functad.calls.closed_call import closed_call_p
 from functad.config import config
 from functad.dtypes import kind_of
 from functad.editing.substitution import Substitution
+from functad.errors import FunctadError
 from functad.evaluation import aval_of
 from functad.ir import Atom, Aval, Eqn, Primitive, Program, Var
 from functad.system.quiet import quiet_copy
@@ -24,7 +25,7 @@ from functad.tracing import Tracer, current_trace, eval_program
 from functad.transforms import backward
 from functad.transforms.at_once import CompoundOp, TraceAtOnce
 from functad.transforms.forward import jvp_flat
-from functad.transforms.printed import printed, recorded
+from functad.transforms.printed import in_brackets, printed, recorded
 from functad.user_source import state as lines
 from functad.user_source import user_source
 
@@ -66,7 +67,8 @@ class PrintedCompound:
             return jvp_flat(self._flat, known, tangents)[1]
 
         op = CompoundOp(closed_call_p, operands, {}, (out,), source, known, [array], push)
-        trace.ops.append(op.going_back(self._pullback, saved))
+        op.pullback, op.saved = self._pullback, saved
+        trace.ops.append(op)
         return out
 
 
@@ -91,24 +93,28 @@ def printed_compound(
     warns = config.numpy_rank_promotion == "warn"  # each time
     if warns or any(kind_of(a.dtype) not in "fiub" for a in avals):
         return _nothing
-    try:
-        program = recorded(flat, avals)
-        if program is None or len(program.outvars) != 1 or len(program.eqns) > machine_model.MOST_COMPOUND_OPERATIONS:
-            return _nothing
-        if program.outvars[0] in program.invars:
-            return _nothing  # an operand that is the result stays the same Array
-        (result,) = program.outvars
-        out, last = result.aval, next(e.primitive for e in program.eqns if result in e.outvars)
-        if not own:
-            forward = printed(program.invars, program.eqns, program.outvars, _with_saved)
-            return PrintedCompound(flat, out, last, forward)
-        return _differentiated(flat, avals, out, last, own)
-    except Exception:  # it looks at values, or these arguments are wrong: then it says so itself
+    program = _recorded(flat, avals, fun.__name__)
+    if program is None or len(program.outvars) != 1 or len(program.eqns) > machine_model.MOST_COMPOUND_OPERATIONS:
         return _nothing
+    if program.outvars[0] in program.invars:
+        return _nothing  # an operand that is the result stays the same Array
+    (result,) = program.outvars
+    out, last = result.aval, next(e.primitive for e in program.eqns if result in e.outvars)
+    if not own:
+        forward = printed(program.invars, program.eqns, program.outvars, _with_saved)
+        return PrintedCompound(flat, out, last, forward)
+    return _differentiated(flat, avals, out, last, own)
 
 
 def _nothing(trace: TraceAtOnce | None, operands: Sequence[Any], values: Sequence[np.ndarray]) -> None:
     return None
+
+
+def _recorded(fun: Callable[..., Sequence[Any]], avals: Sequence[Aval], name: str) -> Program | None:
+    try:
+        return recorded(fun, avals, name)
+    except FunctadError:  # it looks at values, or these arguments are wrong: then the function says so itself
+        return None
 
 
 def _with_saved(texts: Sequence[str]) -> str:
@@ -130,7 +136,7 @@ def _differentiated(
         lengths.append(len(recording.ops))
         return [*outs, *back.transpose([arriving], present)]
 
-    program = recorded(there_and_back, [out, *avals, *[avals[i] for i in own]])
+    program = _recorded(there_and_back, [out, *avals, *[avals[i] for i in own]], f"{last.name}_and_back")
     if program is None or kind_of(out.dtype) != "f":
         return _nothing
     there, back = program.eqns[: lengths[0]], program.eqns[lengths[0] :]
@@ -181,8 +187,4 @@ class PrintedPullback:
             here = [Eqn(e.primitive, e.invars, e.params, e.outvars, lines.source) for e in eqns]
             return eval_program(Program(given, [], [], here, results, "pullback"), values)
 
-        return printed(given, eqns, results, _with_brackets, value="._value", otherwise=step_by_step)
-
-
-def _with_brackets(texts: Sequence[str]) -> str:
-    return f"[{', '.join(texts)}]"
+        return printed(given, eqns, results, in_brackets, value="._value", otherwise=step_by_step)

@@ -273,18 +273,22 @@ def _compiler() -> Findings:
     yield "test kernel", f"compiled in {1e3 * seconds:.0f} ms, right"
 
 
-_SCALARS = "functad.backends.cuda.scalars.registry"
-
-
 def _cuda() -> Findings:
     """The driver and its GPUs; what compiles for them; and libraries that are used where they are found."""
+    driver = importlib.import_module("functad.backends.cuda.runtime.driver_library")
+    if _is_simulated():
+        yield "simulator", f"NUMBA_ENABLE_CUDASIM is set: {', '.join(map(str, functad.devices('cuda')))} are Numba's"
+        yield "to use GPUs", "unset it, and start Python anew"
+        return
     try:
-        driver = importlib.import_module("functad.backends.cuda.runtime.driver_library")
         calls = driver.library()
-    except DeviceError:
+    except DeviceError as problem:
         yield "driver", "none: functad runs on the CPU"
-        if find_spec("numba_cuda") and not _is_simulated():
+        yield "to use a GPU", problem
+        if find_spec("numba_cuda"):
             yield from _cuda_packages()
+        else:
+            yield "numba-cuda", "not installed: python -m pip install 'functad[cuda]'"
         return
     number = driver.version(calls)
     yield "driver", f"for CUDA {number // 1000}.{number % 1000 // 10}"
@@ -324,10 +328,10 @@ def _nothing(x: Any) -> None:
 
 
 def _cuda_compiler() -> Any:
-    if _is_simulated():
-        raise Problem("NUMBA_ENABLE_CUDASIM is set, so Numba's simulator stands for GPUs: unset it to use them")
     try:
         compiler = importlib.import_module("functad.backends.cuda.compile.compiler")
+    except FunctadError as problem:
+        raise Problem(str(problem)) from problem
     except Exception as problem:
         raise Problem(
             f"the CUDA compiler cannot be imported ({type(problem).__name__}: {problem}): python -m pip install "
@@ -337,10 +341,7 @@ def _cuda_compiler() -> Any:
 
 
 def _is_simulated() -> bool:
-    try:
-        return bool(importlib.import_module(_SCALARS).SIMULATED)
-    except FunctadError as problem:  # the CUDA compiler is there, and cannot be imported
-        raise Problem(str(problem)) from problem
+    return bool(importlib.import_module("numba").config.ENABLE_CUDASIM)
 
 
 def _products_of_gpu(driver: Any) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from functad.editing.dead_code import eliminate_dead_code
 from functad.errors import ProgramError
-from functad.ir import UNKNOWN, Program, check_program, memoised, subprograms
+from functad.ir import UNKNOWN, Program, all_eqns, check_program, memoised, subprograms
 from functad.lowering_rules import Call, ControlFlow, Defined
 from functad.primitives.barrier import optimization_barrier_p
 
@@ -36,22 +36,14 @@ def _hold(program: Program, stage: str) -> None:
 
 
 def _calls_nothing(program: Program) -> str:
-    for eqn in program.eqns:
-        if isinstance(eqn.primitive.lower, (Call, Defined)):
-            return f"`{eqn.primitive}` calls a Program"
-        for inner in subprograms(eqn.params):
-            if broken := _calls_nothing(inner):
-                return broken
-    return ""
+    calls = [e.primitive for e in all_eqns(program.eqns) if isinstance(e.primitive.lower, (Call, Defined))]
+    return f"`{calls[0]}` calls a Program" if calls else ""
 
 
 def _bodies_are_closed(program: Program) -> str:
-    for eqn in program.eqns:
-        for inner in subprograms(eqn.params):
-            if inner.consts:
-                return f"a Program of `{eqn.primitive}` has constants"
-            if broken := _bodies_are_closed(inner):
-                return broken
+    for eqn in all_eqns(program.eqns):
+        if any(inner.consts for inner in subprograms(eqn.params)):
+            return f"a Program of `{eqn.primitive}` has constants"
     return ""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from functad import machine_model
 from functad.editing.substitution import Substitution
-from functad.ir import Eqn, Program, Var, definitions, has_effects, subprograms
+from functad.ir import Eqn, Program, Var, all_eqns, definitions, has_effects
 from functad.lowering_rules import ControlFlow, Indexed
 from functad.primitives.cost import operations_of
 
@@ -43,9 +43,8 @@ def may_move(eqn: Eqn) -> bool:
 
 
 def _may_never_end(eqn: Eqn) -> bool:
-    inner = [e for program in subprograms(eqn.params) for e in program.eqns]
-    rule = eqn.primitive.lower
-    return isinstance(rule, ControlFlow) and rule.kind == "while" or any(map(_may_never_end, inner))
+    rules = [e.primitive.lower for e in all_eqns([eqn])]
+    return any(isinstance(rule, ControlFlow) and rule.kind == "while" for rule in rules)
 
 
 def _is_trivial(eqn: Eqn) -> bool:

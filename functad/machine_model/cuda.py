@@ -93,9 +93,9 @@ CUDA_SQUARE_POINTS = 1 << 14
 """points from which on a nest that reads across what it writes goes by squares. Unproven: fewer are in the caches, and
 few squares would leave multiprocessors idle."""
 
-CUDA_FEWEST_ROWS = 128
+CUDA_FEWEST_ROWS = 512
 """rows from which on blocks compute all nests of a row, one after another, instead of the grid each nest. Unproven:
-about as many as a large GPU has multiprocessors."""
+half of the threads of `CUDA_BUSY_THREADS`, with 128 in a block."""
 
 CUDA_SHORT_ROW = 1 << 12
 """elements of a row up to which blocks do so with fewer rows, too: what a block needs for one takes no longer than a

@@ -54,9 +54,12 @@ from functad.numpy.grids import *
 from functad.numpy.linear import *
 from functad.numpy.logic import *
 from functad.numpy.manipulation import *
+from functad.numpy.means import *
+from functad.numpy.positions import *
 from functad.numpy.promotion import *
 from functad.numpy.reductions import *
 from functad.numpy.rounding import *
+from functad.numpy.running import *
 from functad.numpy.selecting import *
 from functad.numpy.selecting import select_cases as _select_cases
 from functad.numpy.sorting import *

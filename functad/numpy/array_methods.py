@@ -14,7 +14,7 @@ import numpy as np
 from functad import dtypes
 from functad.api.devices import block_until_ready
 from functad.api.meshes import device_put, sharding_of
-from functad.array import Array, DonatedArray, install_methods
+from functad.array import Array, DonatedArray, KeyArray, install_methods
 from functad.device_arrays import DeviceArray, device_of, is_committed, memory_of
 from functad.dtypes import kind_of, plain_dtype
 from functad.errors import ArgumentError, CopyError, DTypeError, ShapeError, TracerError
@@ -28,16 +28,19 @@ from functad.numpy import (
     linear,
     logic,
     manipulation,
+    means,
+    positions,
     reductions,
     rounding,
+    running,
     selecting,
     sorting,
     updates,
 )
-from functad.numpy.promotion import SCALARS, asarray, convert
+from functad.numpy.promotion import SCALARS, asarray, convert, on_wanted_device
 from functad.primitives import bitcast, elementwise
 from functad.system.once import imported
-from functad.tracing import Tracer
+from functad.tracing import Tracer, value_behind
 
 __all__ = ["astype"]
 
@@ -173,11 +176,19 @@ def _dlpack(
     copy: bool | None = None,
 ) -> Any:
     """The elements for other libraries: copied, since most do not ask whether they may write, but for `copy=False`."""
-    if isinstance(self, DeviceArray) and dl_device in (None, _dlpack_device(self)):
+    if isinstance(self, KeyArray):
+        np.asarray(self)  # raises: keys are no numbers
+    here = _dlpack_device(self)
+    if isinstance(self, DeviceArray) and dl_device in (None, here):
         return imported("functad.backends.cuda.runtime.exchange").capsule_of(memory_of(self), stream, max_version, copy)
     known = _known(self, "`__dlpack__`")
     if dl_device not in (None, _DLPACK_CPU):
-        raise CopyError(f"__dlpack__: {self._describe()} is in the memory of the CPU; {dl_device} is another device")
+        raise CopyError(
+            f"__dlpack__: {self._describe()} lies on {_device(self)}, DLPack's device {here}, and can be passed there "
+            f"or to the CPU, not to {dl_device}: put it there first, with functad.device_put"
+        )
+    if copy is False and here != _DLPACK_CPU:
+        raise CopyError(f"__dlpack__: {self._describe()} lies on {_device(self)}: the CPU can have it as a copy only")
     if plain_dtype(known.dtype) != known.dtype:
         raise CopyError(
             f"__dlpack__: NumPy, which does this, cannot pass on {known.dtype}: pass x.astype('float32'), or the bits, "
@@ -208,19 +219,19 @@ def _round_protocol(self: Any, ndigits: int | None = None) -> Any:
 
 def _astype(self: Any, dtype: Any, copy: bool = False, device: Any = None) -> Any:
     """The elements converted to another dtype."""
-    return astype(self, dtype)
+    return astype(self, dtype, device=device)
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> Array:
     """The elements converted to another dtype; complex numbers become real by dropping the imaginary part.
 
-    x has any shape, which the result keeps.
+    x has any shape, which the result keeps; device: where that shall lie.
 
     >>> import functad.numpy as jnp
     >>> jnp.astype(jnp.array([1.7, -2.2]), int)
     Array([ 1, -2], dtype=int32)
     """
-    return convert(asarray(x), dtypes.requested_dtype(float if dtype is None else dtype))
+    return on_wanted_device(convert(asarray(x), dtypes.requested_dtype(float if dtype is None else dtype)), device)
 
 
 def _sizes(args: tuple[Any, ...]) -> Any:
@@ -276,7 +287,7 @@ def _view(self: Any, dtype: Any = None, type: None = None) -> Any:  # noqa: A002
 
 def _compress(self: Any, condition: Any, axis: Any = None, **kwargs: Any) -> Any:
     """Slices along an axis where a condition is true."""
-    return selecting.compress(condition, self, axis, **kwargs)
+    return positions.compress(condition, self, axis, **kwargs)
 
 
 def _is_deleted(self: Any) -> bool:
@@ -289,17 +300,17 @@ def _delete(self: Any) -> None:
 
 
 def _is_ready(self: Any) -> bool:
-    """True: computations are finished when they return."""
-    return True
+    """Whether the array is computed: on the CPU always, on a GPU when it has done all that was started there."""
+    return not isinstance(self, DeviceArray) or bool(memory_of(self).device.driver.is_idle())
 
 
 def _platform(self: Any) -> str:
     """The kind of device that holds the array."""
-    return "cpu"
+    return _device(self).platform
 
 
 def _copy_to_host_async(self: Any) -> None:
-    """Does nothing: the array is in the memory of the host."""
+    """Does nothing: the array is in the memory of the host, or is copied there when somebody asks for elements."""
 
 
 def _size_in_bytes(self: Any) -> int:
@@ -326,8 +337,9 @@ def _devices(self: Any) -> set[Device]:
 
 
 def _device(self: Any) -> Device:
-    """The device on which the array lies, or for a traced one would lie if nothing were said."""
-    return device_of(self) if isinstance(self, DeviceArray) else CPU
+    """The device on which the array lies, or that which a traced one stands for; else the CPU."""
+    known = value_behind(self)
+    return device_of(known) if isinstance(known, DeviceArray) else CPU
 
 
 def _namespace(self: Any, /, *, api_version: str | None = None) -> Any:
@@ -361,8 +373,8 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "conjugate": complex_parts.conjugate,
     "copy": _copy,
     "copy_to_host_async": _copy_to_host_async,
-    "cumprod": reductions.cumprod,
-    "cumsum": reductions.cumsum,
+    "cumprod": running.cumprod,
+    "cumsum": running.cumsum,
     "delete": _delete,
     "devices": _devices,
     "diagonal": linear.diagonal,
@@ -372,7 +384,7 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "is_ready": _is_ready,
     "item": _item,
     "max": reductions.max,
-    "mean": reductions.mean,
+    "mean": means.mean,
     "min": reductions.min,
     "nonzero": selecting.nonzero,
     "on_device_size_in_bytes": _size_in_bytes,
@@ -386,7 +398,7 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "searchsorted": sorting.searchsorted,
     "sort": sorting.sort,
     "squeeze": manipulation.squeeze,
-    "std": reductions.std,
+    "std": means.std,
     "sum": reductions.sum,
     "swapaxes": manipulation.swapaxes,
     "take": selecting.take,
@@ -396,7 +408,7 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "trace": linear.trace,
     "transpose": _transpose,
     "unsafe_buffer_pointer": _unsafe_buffer_pointer,
-    "var": reductions.var,
+    "var": means.var,
     "view": _view,
 }
 

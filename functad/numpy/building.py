@@ -18,7 +18,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from functad.array import Array, ArrayImpl
+from functad.device_arrays import at_place, place_of
 from functad.dtypes import kind_of
+from functad.errors import UnsupportedNumpyError
 from functad.evaluation import aval_of
 from functad.numpy.promotion import asarray, operand, promote_args_inexact, promote_pair
 from functad.primitives import elementwise as el
@@ -48,6 +50,14 @@ def filled(value: Any, shape: tuple[int, ...]) -> Array:
     return broadcast_in_dim(value, shape=shape, broadcast_dimensions=())
 
 
+def filled_like(value: Any, x: Array) -> Array:
+    """An operand of rank 0 repeated to the shape of an array, where that lies."""
+    place = place_of(x)
+    if place is not None:
+        value = at_place(ArrayImpl(np.asarray(value), aval_of(value).weak_type), place)
+    return filled(value, x.shape)
+
+
 def select(condition: Any, on_true: Any, on_false: Any) -> Array:
     """Element-wise choice between operands of one dtype, of which some may have rank 0."""
     shape = condition.shape or aval_of(on_true).shape or aval_of(on_false).shape
@@ -57,6 +67,15 @@ def select(condition: Any, on_true: Any, on_false: Any) -> Array:
 def as_array(name: str, x: Any) -> Array:
     """One operand as an Array, with the function's name in the error."""
     return x if isinstance(x, Array) else asarray(operand(name, x))
+
+
+def refuse_out(name: str, out: Any) -> None:
+    """The error for an array that a function shall write into."""
+    if out is not None:
+        raise UnsupportedNumpyError(
+            f"{name}: out= cannot work, because arrays are immutable; use the returned value instead: "
+            f"result = functad.numpy.{name}(x)"
+        )
 
 
 # --- makers of element-wise functions ---------------------------------------------------------------

@@ -17,7 +17,7 @@ import numpy as np
 
 from functad.array import Array
 from functad.dtypes import finfo, kind_of
-from functad.numpy.building import filled, scalar, select
+from functad.numpy.building import filled_like, scalar, select
 from functad.numpy.promotion import asarray, concrete_value, convert, operand, promote_args_inexact
 from functad.numpy.ufuncs import rad2deg
 from functad.primitives import elementwise as el
@@ -76,7 +76,7 @@ def imag(val: Any, /) -> Array:
     Array(2., dtype=float32, weak_type=True)
     """
     x = asarray(val)
-    return el.imag(x) if kind_of(x.dtype) == "c" else filled(scalar(x, 0), x.shape)
+    return el.imag(x) if kind_of(x.dtype) == "c" else filled_like(scalar(x, 0), x)
 
 
 def conjugate(x: Any, /) -> Array:

@@ -16,6 +16,7 @@ from functad.array import Array, ArrayImpl
 from functad.config import config
 from functad.device_arrays import DeviceArray
 from functad.dtypes import kind_of
+from functad.eager import runs_bare
 from functad.errors import ArgumentError, ConcretizationError, DTypeError, MaskError, OutOfBoundsError
 from functad.evaluation import aval_of
 from functad.numpy.building import filled
@@ -27,7 +28,7 @@ from functad.primitives.common import broadcast_in_dim
 from functad.primitives.dimension_numbers import GatherDimensionNumbers, GatherScatterMode
 from functad.records import NamedTuple
 from functad.system.once import imported
-from functad.tracing import Tracer, runs_bare
+from functad.tracing import Tracer
 
 # --- reading an index expression --------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from functad.array import Array
 from functad.dtypes import kind_of
 from functad.errors import DTypeError
 from functad.evaluation import aval_of
-from functad.numpy.building import as_array, binary_function, filled, named, scalar, select
+from functad.numpy.building import as_array, binary_function, filled_like, named, scalar, select
 from functad.numpy.promotion import (
     asarray,
     convert,
@@ -357,7 +357,7 @@ def isfinite(x: Any, /) -> Array:
     if kind_of(x.dtype) == "c":
         return el.and_(isfinite(el.real(x)), isfinite(el.imag(x)))
     if kind_of(x.dtype) != "f":
-        return filled(np.bool_(True), x.shape)
+        return filled_like(np.bool_(True), x)
     return el.is_finite(x)
 
 
@@ -372,7 +372,7 @@ def isinf(x: Any, /) -> Array:
     if kind_of(x.dtype) == "c":
         return el.or_(isinf(el.real(x)), isinf(el.imag(x)))
     if kind_of(x.dtype) != "f":
-        return filled(np.bool_(False), x.shape)
+        return filled_like(np.bool_(False), x)
     return el.eq(el.abs(x), scalar(x, np.inf))
 
 
@@ -401,7 +401,7 @@ def _is_infinity(name: str, x: Any, which: float) -> Any:
     if kind_of(x.dtype) == "c":
         raise DTypeError(f"{name} takes real numbers, but was given {aval_of(x).str_short()}")
     if kind_of(x.dtype) != "f":
-        return filled(np.bool_(False), x.shape)
+        return filled_like(np.bool_(False), x)
     return el.eq(x, scalar(x, which))
 
 
@@ -490,7 +490,7 @@ def iscomplex(x: Any) -> Array:
     """
     x = as_array("iscomplex", x)
     if kind_of(x.dtype) != "c":
-        return filled(np.bool_(False), x.shape)
+        return filled_like(np.bool_(False), x)
     imaginary = el.imag(x)
     return el.ne(imaginary, scalar(imaginary, 0))
 

@@ -23,7 +23,7 @@ import numpy as np
 from functad.array import Array
 from functad.calls.compound import compound
 from functad.dtypes import kind_of
-from functad.numpy import logic, reductions, ufuncs
+from functad.numpy import logic, means, reductions, running, ufuncs
 from functad.numpy.building import as_array, select
 from functad.primitives import elementwise as el
 
@@ -95,7 +95,7 @@ def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> 
     >>> jnp.nancumsum(jnp.array([2.0, jnp.nan, 3.0]))
     Array([2., 2., 5.], dtype=float32)
     """
-    return reductions.cumsum(_replacing_nan("nancumsum", a, 0)[0], axis, dtype, out)
+    return running.cumsum(_replacing_nan("nancumsum", a, 0)[0], axis, dtype, out)
 
 
 def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
@@ -105,7 +105,7 @@ def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None) ->
     >>> jnp.nancumprod(jnp.array([2.0, jnp.nan, 3.0]))
     Array([2., 2., 6.], dtype=float32)
     """
-    return reductions.cumprod(_replacing_nan("nancumprod", a, 1)[0], axis, dtype, out)
+    return running.cumprod(_replacing_nan("nancumprod", a, 1)[0], axis, dtype, out)
 
 
 def _nan_extremum(
@@ -201,7 +201,7 @@ def nanmean(
     Array(2.5, dtype=float32)
     """
     x, good = _not_nan("nanmean", a, where)
-    return reductions.mean(x, axis, dtype, out, keepdims, where=good)
+    return means.mean(x, axis, dtype, out, keepdims, where=good)
 
 
 @compound
@@ -222,7 +222,7 @@ def nanvar(
     Array(0.25, dtype=float32)
     """
     x, good = _not_nan("nanvar", a, where)
-    return reductions.var(x, axis, dtype, out, ddof, keepdims, where=good, mean=mean)
+    return means.var(x, axis, dtype, out, ddof, keepdims, where=good, mean=mean)
 
 
 @compound

@@ -19,7 +19,17 @@ from functad.array import Array
 from functad.calls.compound import compound
 from functad.dtypes import finfo, kind_of
 from functad.errors import ArgumentError, ShapeError
-from functad.numpy import arithmetic, complex_parts, concatenation, logic, manipulation, reductions, selecting, sorting
+from functad.numpy import (
+    arithmetic,
+    complex_parts,
+    concatenation,
+    logic,
+    manipulation,
+    reductions,
+    running,
+    selecting,
+    sorting,
+)
 from functad.numpy.building import as_array
 from functad.numpy.promotion import (
     asarray,
@@ -204,7 +214,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi)
     )
     first = manipulation.slice_axis(x, canonical_axis("unwrap", axis, x.ndim), 0, 1)
     rest = manipulation.slice_axis(x, canonical_axis("unwrap", axis, x.ndim), 1, x.shape[axis])
-    moved = arithmetic.add(rest, reductions.cumsum(correction, axis))
+    moved = arithmetic.add(rest, running.cumsum(correction, axis))
     return concatenation.concatenate([first, moved], axis)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from functad.array import Array
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
-from functad.numpy import reductions, selecting
+from functad.numpy import means, reductions, selecting
 from functad.numpy.building import as_array
 from functad.numpy.promotion import asarray, broadcast_operand, convert, operand
 from functad.primitives import elementwise as el
@@ -25,7 +25,7 @@ _TAKING = ("edge", "reflect", "symmetric", "wrap")
 _STATISTICS: dict[str, Callable[..., Any]] = {
     "maximum": reductions.max,
     "minimum": reductions.min,
-    "mean": reductions.mean,
+    "mean": means.mean,
 }
 
 

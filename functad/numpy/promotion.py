@@ -17,7 +17,7 @@ from functad import dtypes, machine_model
 from functad.api.meshes import device_put
 from functad.array import Array, ArrayImpl, KeyArray
 from functad.config import config
-from functad.device_arrays import DeviceArray, put_by_default
+from functad.device_arrays import DeviceArray, beside, put_by_default
 from functad.dtypes import kind_of
 from functad.errors import (
     ArgumentError,
@@ -164,7 +164,7 @@ def _array_of_sequence(x: Sequence[Any], dtype: np.dtype | None) -> Any:
     if kind_of(dtype) in "iu" and kind_of(values.dtype) in "iu" and values.size:
         checked_scalar(int(values.max()), dtype, "asarray")
         checked_scalar(int(values.min()), dtype, "asarray")
-    return put_by_default(ArrayImpl(converted(values, dtype)))
+    return beside(ArrayImpl(converted(values, dtype)), leaves, "asarray")
 
 
 def _leaves(x: Any) -> Iterator[Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.array import Array, KeyArray, install_methods
+from functad.array import Array, install_methods
 from functad.errors import DTypeError, UnsupportedNumpyError
 from functad.numpy.forwarding import forward
 from functad.numpy.promotion import convert
@@ -26,7 +26,8 @@ _READERS = frozenset(
         "savez_compressed", "shares_memory",
     }
 )  # fmt: skip
-_SIZES = frozenset({"ndim", "shape", "size"})  # what keys, which become no NumPy array, tell
+# Functions of shapes and dtypes: keys become no NumPy array, and arrays on a GPU are not copied for these.
+_OF_TYPES = frozenset({"common_type", "iscomplexobj", "isrealobj", "ndim", "shape", "size"})
 # What `x.at[i]` calls the update that `ufunc.at` makes.
 _UPDATES = {
     "add": "add",
@@ -86,13 +87,17 @@ def _home(ufunc: np.ufunc) -> tuple[str, str]:
 
 def _array_function(self: Any, func: Callable[..., Any], types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     name = func.__name__
-    if KeyArray in types and name in _SIZES:
-        return func(*[a.aval if isinstance(a, KeyArray) else a for a in args], **kwargs)
+    if name in _OF_TYPES and Tracer not in types:
+        return func(*map(_type_of, args), **{key: _type_of(a) for key, a in kwargs.items()})
     if Tracer not in types or name in _READERS:
         return func(*_known(args), **_known(kwargs))
     module = func.__module__ or "numpy"
     _refuse_out(f"{module}.{name}", kwargs)
     return forward(f"{module}.{name}", func, _counterpart(module, name), args, kwargs)
+
+
+def _type_of(x: Any) -> Any:
+    return x.aval if isinstance(x, Array) else x
 
 
 def _refuse_out(full_name: str, kwargs: dict[str, Any]) -> None:

@@ -1,15 +1,14 @@
-"""Reductions along axes: sums, products, extrema, logic, means and variances, running sums.
+"""Reductions along axes: sums, products, extrema and where they are, logic.
 
-Knows promotion and the reduction primitives; the forms that skip NaN are in `nan_reductions`.
+Knows promotion and the reduction primitives; means are in `means`, the forms that skip NaN in `nan_reductions`.
 
 Shapes:
-    The axes that are reduced are dropped, or stay with size 1 with `keepdims`; a running sum or product keeps its
-    axis.
+    The axes that are reduced are dropped, or stay with size 1 with `keepdims`.
 
 Raises:
     AxisError: the array has no such axis.
     ArgumentError: an extremum of no elements without `initial`, or an axis twice.
-    ShapeError: `where`, `initial` or weights do not broadcast to the array.
+    ShapeError: `where` or `initial` does not broadcast to the array.
     UnsupportedNumpyError: `out` is given.
 """
 
@@ -26,10 +25,10 @@ from functad import dtypes
 from functad.array import Array
 from functad.calls.compound import compound
 from functad.dtypes import kind_of
-from functad.errors import ArgumentError, UnsupportedNumpyError
+from functad.errors import ArgumentError
 from functad.evaluation import aval_of
-from functad.numpy import arithmetic, logic, ufuncs
-from functad.numpy.building import as_array, filled, select
+from functad.numpy import arithmetic, logic
+from functad.numpy.building import as_array, refuse_out, select
 from functad.numpy.promotion import (
     asarray,
     broadcast_operand,
@@ -39,10 +38,9 @@ from functad.numpy.promotion import (
     convert,
     joint_shape,
     operand,
-    promote_dtypes,
 )
-from functad.primitives import cumulative, joining, positions, reduction
 from functad.primitives import elementwise as el
+from functad.primitives import positions, reduction
 from functad.primitives.common import broadcast_in_dim, reduce_sum, reshape
 
 __all__ = [
@@ -52,34 +50,18 @@ __all__ = [
     "any",
     "argmax",
     "argmin",
-    "average",
     "count_nonzero",
-    "cumprod",
-    "cumsum",
-    "cumulative_prod",
-    "cumulative_sum",
     "max",
-    "mean",
     "min",
     "prod",
     "ptp",
-    "std",
     "sum",
-    "var",
 ]
 
 # --- the shared part --------------------------------------------------------------------------------
 
 
-def _refuse_out(name: str, out: Any) -> None:
-    if out is not None:
-        raise UnsupportedNumpyError(
-            f"{name}: out= cannot work, because arrays are immutable; use the returned value instead: "
-            f"result = functad.numpy.{name}(x)"
-        )
-
-
-def _keep_dims(result: Any, axes: tuple[int, ...], shape: tuple[int, ...], keepdims: bool) -> Any:
+def keep_dims(result: Any, axes: tuple[int, ...], shape: tuple[int, ...], keepdims: bool) -> Any:
     """Put axes of size 1 back where a reduction dropped them."""
     if not keepdims or not axes:
         return result
@@ -94,16 +76,16 @@ def _kept(axes: tuple[int, ...], shape: tuple[int, ...]) -> tuple[tuple[int, ...
     return tuple([n if i in kept else 1 for i, n in enumerate(shape)]), kept
 
 
-def _masked(name: str, x: Any, where: Any, identity: Any) -> Any:
+def masked(name: str, x: Any, where: Any, identity: Any) -> Any:
     """x with `identity` wherever the mask is false."""
     if where is None:
         return x
-    mask = _mask(name, where)
+    mask = mask_of(name, where)
     shape = joint_shape(name, [x.shape, mask.shape])
     return select(broadcast_operand(mask, shape), broadcast_operand(x, shape), x.dtype.type(identity))
 
 
-def _mask(name: str, where: Any) -> Any:
+def mask_of(name: str, where: Any) -> Any:
     mask = asarray(where)
     if kind_of(mask.dtype) != "b":
         raise ArgumentError(f"{name}: where= must be boolean, got {mask.aval.str_short()}; write where=(mask != 0)")
@@ -145,15 +127,15 @@ def _accumulating(
     where: Any,
     promote_integers: bool,
 ) -> Any:
-    _refuse_out(name, out)
+    refuse_out(name, out)
     x = as_array(name, a)
     axes = canonical_axes(name, axis, x.ndim)
     wanted = canonical_dtype(dtype)
     if wanted is None:
         wanted = _integer_sum_dtype(x.dtype) if promote_integers or kind_of(x.dtype) == "b" else x.dtype
-    x = _masked(name, convert(x, wanted), where, identity)
+    x = masked(name, convert(x, wanted), where, identity)
     result = reduce(x, axes=axes) if axes else x
-    return _keep_dims(_with_initial(name, result, initial, combine), axes, x.shape, keepdims)
+    return keep_dims(_with_initial(name, result, initial, combine), axes, x.shape, keepdims)
 
 
 # --- sums, products, extrema, logic -----------------------------------------------------------------
@@ -219,7 +201,7 @@ def prod(
 
 
 def _extremum(name: str, a: Any, axis: Any, out: None, keepdims: bool, initial: Any, where: Any, largest: bool) -> Any:
-    _refuse_out(name, out)
+    refuse_out(name, out)
     x = as_array(name, a)
     axes = canonical_axes(name, axis, x.ndim)
     if where is not None and initial is None:
@@ -236,9 +218,9 @@ def _extremum(name: str, a: Any, axis: Any, out: None, keepdims: bool, initial: 
     else:
         reduce = reduction.reduce_max if largest else reduction.reduce_min
         combine = el.max if largest else el.min
-    x = _masked(name, convert(x, x.dtype), where, lowest(x.dtype) if largest else highest(x.dtype))
+    x = masked(name, convert(x, x.dtype), where, lowest(x.dtype) if largest else highest(x.dtype))
     result = reduce(x, axes=axes) if axes else x
-    return _keep_dims(_with_initial(name, result, initial, combine), axes, x.shape, keepdims)
+    return keep_dims(_with_initial(name, result, initial, combine), axes, x.shape, keepdims)
 
 
 def lowest(dtype: np.dtype) -> Any:
@@ -302,13 +284,13 @@ def _logical_reduction(
     reduce: Callable[..., Any],
     identity: bool,
 ) -> Any:
-    _refuse_out(name, out)
+    refuse_out(name, out)
     x = as_array(name, a)
     if kind_of(x.dtype) != "b":
         x = el.ne(x, x.dtype.type(0))
     axes = canonical_axes(name, axis, x.ndim)
-    x = _masked(name, x, where, identity)
-    return _keep_dims(reduce(x, axes=axes) if axes else x, axes, x.shape, keepdims)
+    x = masked(name, x, where, identity)
+    return keep_dims(reduce(x, axes=axes) if axes else x, axes, x.shape, keepdims)
 
 
 def any(  # noqa: A001
@@ -354,7 +336,7 @@ def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> A
     >>> jnp.ptp(jnp.array([3, 1, 7]))
     Array(6, dtype=int32)
     """
-    _refuse_out("ptp", out)
+    refuse_out("ptp", out)
     return arithmetic.subtract(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
 
 
@@ -362,7 +344,7 @@ def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> A
 
 
 def _position(name: str, a: Any, axis: Any, out: None, keepdims: bool, primitive: Callable[..., Any]) -> Any:
-    _refuse_out(name, out)
+    refuse_out(name, out)
     x = as_array(name, a)
     shape = x.shape
     if axis is None:
@@ -374,7 +356,7 @@ def _position(name: str, a: Any, axis: Any, out: None, keepdims: bool, primitive
     if flat.shape[index] == 0:
         raise ArgumentError(f"{name}: an array of shape {shape} has no elements along axis={axis}")
     result = primitive(flat, axis=index, index_dtype=dtypes.default_int_dtype())
-    return _keep_dims(result, axes, shape, keepdims)
+    return keep_dims(result, axes, shape, keepdims)
 
 
 def argmax(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Array:
@@ -395,232 +377,3 @@ def argmin(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = N
     Array(1, dtype=int32)
     """
     return _position("argmin", a, axis, out, bool(keepdims), positions.argmin)
-
-
-# --- means and variances ----------------------------------------------------------------------------
-
-
-def _count(x: Any, axes: tuple[int, ...], where: Any, keepdims: bool, dtype: np.dtype) -> Any:
-    """How many elements count in each reduction, as a scalar of the dtype where that is known."""
-    if where is None:
-        return dtype.type(math.prod(x.shape[i] for i in axes))
-    mask = broadcast_operand(_mask("mean", where), joint_shape("mean", [x.shape, asarray(where).shape]))
-    return sum(mask, axis=axes, dtype=dtype, keepdims=keepdims)
-
-
-@compound
-def mean(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: None = None,
-    keepdims: bool = False,
-    *,
-    where: Any = None,
-) -> Array:
-    """The arithmetic mean along the given axes, by default of all elements; integers give floats.
-
-    >>> import functad.numpy as jnp
-    >>> jnp.mean(jnp.array([1, 2, 4]))
-    Array(2.3333333, dtype=float32)
-    """
-    _refuse_out("mean", out)
-    x = as_array("mean", a)
-    axes = canonical_axes("mean", axis, x.ndim)
-    wanted = canonical_dtype(dtype) or dtypes.to_inexact_dtype(x.dtype)
-    computed = dtypes.compute_dtype(wanted)
-    if where is None:
-        total = _keep_dims(reduce_sum(convert(x, computed), axes=axes), axes, x.shape, keepdims)
-        count = computed.type(math.prod(x.shape[i] for i in axes)) if kind_of(computed) in "fc" else None
-    else:
-        total = sum(x, axes, dtype=computed, keepdims=keepdims, where=where)
-        count = _count(x, axes, where, keepdims, computed)
-    if count is None:
-        return convert(arithmetic.true_divide(total, math.prod(x.shape[i] for i in axes)), wanted)
-    return convert(el.div(total, count), wanted)
-
-
-@compound
-def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False) -> Any:
-    """The weighted mean along the given axes; with `returned=True` also the sums of the weights.
-
-    >>> import functad.numpy as jnp
-    >>> jnp.average(jnp.array([1.0, 3.0]), weights=jnp.array([3.0, 1.0]))
-    Array(1.5, dtype=float32)
-    """
-    x = as_array("average", a)
-    if weights is None:
-        result = mean(x, axis, keepdims=keepdims)
-        axes = canonical_axes("average", axis, x.ndim)
-        total = filled(result.dtype.type(math.prod(x.shape[i] for i in axes)), result.shape)
-        return (result, total) if returned else result
-    x, w = promote_dtypes(x, as_array("average", weights))
-    if kind_of(x.dtype) not in "fc":
-        inexact = dtypes.to_inexact_dtype(x.dtype)
-        x, w = convert(x, inexact), convert(w, inexact)
-    if x.shape != w.shape:
-        if axis is None or w.ndim != 1 or w.shape[0] != x.shape[canonical_axis("average", axis, x.ndim)]:
-            raise ArgumentError(
-                f"average: weights of shape {w.shape} fit neither the array's shape {x.shape} nor, as a vector, "
-                f"its axis={axis}"
-            )
-        index = canonical_axis("average", axis, x.ndim)
-        w = broadcast_in_dim(w, shape=x.shape, broadcast_dimensions=(index,))
-    total = sum(w, axis, keepdims=keepdims)
-    result = arithmetic.true_divide(sum(arithmetic.multiply(x, w), axis, keepdims=keepdims), total)
-    return (result, total) if returned else result
-
-
-_mean = mean
-
-
-@compound
-def var(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: None = None,
-    ddof: Any = 0,
-    keepdims: bool = False,
-    *,
-    where: Any = None,
-    mean: Any = None,
-    correction: Any = None,
-) -> Array:
-    """The variance along the given axes, by default of all elements.
-
-    Args:
-        ddof: what is subtracted from the number of elements in the divisor (`correction` is the Array API's name).
-        mean: the mean, if it is known: it broadcasts against `a`.
-
-    The other arguments are those of `sum`.
-
-    >>> import functad.numpy as jnp
-    >>> jnp.var(jnp.array([1.0, 3.0]), ddof=1)
-    Array(2., dtype=float32)
-    """
-    _refuse_out("var", out)
-    freedom = ddof if correction is None else correction
-    x = as_array("var", a)
-    axes = canonical_axes("var", axis, x.ndim)
-    given = canonical_dtype(dtype)
-    wanted = dtypes.to_inexact_dtype(x.dtype) if given is None else given
-    if kind_of(x.dtype) == "c" and given is None:
-        wanted = np.zeros((), x.dtype).real.dtype
-    computed, _ = dtypes.lattice_join((x.dtype, False), (wanted, False))
-    computed = dtypes.compute_dtype(dtypes.to_inexact_dtype(computed))
-    x = convert(x, computed)
-    centre = _mean(x, axes, keepdims=True, where=where) if mean is None else convert(operand("var", mean), computed)
-    deviation = arithmetic.subtract(x, centre)
-    # What takes no part may be NaN or infinite; 0 times the slope of its square would be NaN.
-    deviation = _masked("var", deviation, where, 0)
-    if kind_of(computed) == "c":
-        squared = el.add(el.square(el.real(deviation)), el.square(el.imag(deviation)))
-    else:
-        squared = el.square(deviation)
-    total = sum(squared, axes, keepdims=keepdims, where=where)
-    if where is None and isinstance(freedom, (int, float)):
-        count: Any = math.prod(x.shape[i] for i in axes) - freedom
-        return convert(el.div(total, total.dtype.type(count if count > 0 else np.nan)), wanted)
-    count = arithmetic.subtract(
-        _count(x, axes, where, keepdims, total.dtype), convert(operand("var", freedom), total.dtype)
-    )
-    return convert(
-        select(el.gt(count, total.dtype.type(0)), arithmetic.divide(total, count), total.dtype.type(np.nan)),
-        wanted,
-    )
-
-
-@compound
-def std(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: None = None,
-    ddof: Any = 0,
-    keepdims: bool = False,
-    *,
-    where: Any = None,
-    mean: Any = None,
-    correction: Any = None,
-) -> Array:
-    """The standard deviation along the given axes; arguments as for `var`.
-
-    >>> import functad.numpy as jnp
-    >>> jnp.std(jnp.array([1.0, 3.0]))
-    Array(1., dtype=float32)
-    """
-    return ufuncs.sqrt(var(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction))
-
-
-# --- cumulative -------------------------------------------------------------------------------------
-
-
-def _cumulative(name: str, a: Any, axis: Any, dtype: Any, out: None, primitive: Callable[..., Any]) -> Any:
-    _refuse_out(name, out)
-    x = as_array(name, a)
-    if axis is None:
-        x, index = reshape(x, (x.size,)), 0
-    else:
-        index = canonical_axis(name, axis, x.ndim)
-    wanted = canonical_dtype(dtype)
-    if wanted is None:
-        wanted = dtypes.default_int_dtype() if kind_of(x.dtype) == "b" else x.dtype
-    return primitive(convert(x, wanted), axis=index, reverse=False)
-
-
-def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
-    """The running sum along an axis, by default of the flattened array.
-
-    >>> import functad.numpy as jnp
-    >>> jnp.cumsum(jnp.array([1, 2, 3]))
-    Array([1, 3, 6], dtype=int32)
-    """
-    return _cumulative("cumsum", a, axis, dtype, out, cumulative.cumsum)
-
-
-def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
-    """The running product along an axis, by default of the flattened array.
-
-    >>> import functad.numpy as jnp
-    >>> jnp.cumprod(jnp.array([1, 2, 3]))
-    Array([1, 2, 6], dtype=int32)
-    """
-    return _cumulative("cumprod", a, axis, dtype, out, cumulative.cumprod)
-
-
-def cumulative_sum(x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Array:
-    """The running sum as the Array API names it; with `include_initial` it begins with 0.
-
-    >>> import functad.numpy as jnp
-    >>> jnp.cumulative_sum(jnp.array([1, 2, 3]), include_initial=True)
-    Array([0, 1, 3, 6], dtype=int32)
-    """
-    return _array_api_cumulative("cumulative_sum", cumsum, 0, x, axis, dtype, include_initial)
-
-
-def cumulative_prod(x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Array:
-    """The running product as the Array API names it; with `include_initial` it begins with 1.
-
-    >>> import functad.numpy as jnp
-    >>> jnp.cumulative_prod(jnp.array([1, 2, 3]), include_initial=True)
-    Array([1, 1, 2, 6], dtype=int32)
-    """
-    return _array_api_cumulative("cumulative_prod", cumprod, 1, x, axis, dtype, include_initial)
-
-
-def _array_api_cumulative(
-    name: str, fun: Callable[..., Any], start: int, x: Any, axis: Any, dtype: Any, include_initial: bool
-) -> Any:
-    x = as_array(name, x)
-    if axis is None and x.ndim != 1:
-        raise ArgumentError(f"{name}: an array of shape {x.shape} has not one axis, so axis= must name one")
-    index = canonical_axis(name, 0 if axis is None else axis, x.ndim)
-    default = dtypes.default_int_dtype()
-    if dtype is None and kind_of(x.dtype) in "iu" and x.dtype.itemsize < default.itemsize:
-        dtype = np.dtype(f"{kind_of(x.dtype)}{default.itemsize}")
-    result = fun(x, index, dtype)
-    if not include_initial:
-        return result
-    front = filled(result.dtype.type(start), tuple(1 if i == index else n for i, n in enumerate(result.shape)))
-    return joining.concatenate([front, result], index)

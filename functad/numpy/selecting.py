@@ -1,6 +1,6 @@
 """Choosing elements: by conditions, by index arrays along an axis, and by where they are not zero.
 
-Knows the plan of `x[index]` only through `getitem`; updates are in `updates`.
+Knows the plan of `x[index]` only through `getitem`; updates are in `updates`, insertions and deletions in `positions`.
 
 Shapes:
     Positions of several dimensions give results of their shape in the place of the axis; conditions and choices
@@ -16,7 +16,6 @@ Raises:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +23,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array, ArrayImpl
+from functad.device_arrays import beside
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ConcretizationError, OutOfBoundsError, ShapeError
 from functad.evaluation import aval_of
@@ -41,7 +41,7 @@ from functad.numpy.promotion import (
     promote_dtypes,
     promote_pair,
 )
-from functad.primitives import cumulative, gather_scatter, joining, structure
+from functad.primitives import cumulative, gather_scatter, structure
 from functad.primitives import elementwise as el
 from functad.primitives.common import reshape as reshape_to
 from functad.primitives.dimension_numbers import GatherDimensionNumbers
@@ -50,21 +50,14 @@ from functad.tracing import Tracer
 __all__ = [
     "argwhere",
     "choose",
-    "compress",
-    "delete",
-    "extract",
     "flatnonzero",
-    "insert",
     "nonzero",
     "piecewise",
-    "place",
     "put",
     "put_along_axis",
-    "ravel_multi_index",
     "repeat",
     "take",
     "take_along_axis",
-    "unravel_index",
     "where",
 ]
 
@@ -406,7 +399,8 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
         raise ArgumentError(f"nonzero: size={size} must not be negative")
     if size is None:
         known = concrete_value(x, "nonzero without size=", _SIZE_REWRITE)
-        return tuple(ArrayImpl(p.astype(dtypes.default_int_dtype())) for p in np.nonzero(known))
+        found = [ArrayImpl(p.astype(dtypes.default_int_dtype())) for p in np.nonzero(known)]
+        return tuple(beside(positions, [x], "nonzero") for positions in found)
     mask = manipulation.ravel(as_boolean(x, "nonzero"))
     index_dtype = dtypes.default_int_dtype()
     flat = _counting_up(cumulative.cumsum(convert(mask, index_dtype), axis=0, reverse=False), size)
@@ -445,170 +439,3 @@ def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Arra
     if x.ndim == 0:
         return manipulation.reshape(argwhere(manipulation.ravel(x), size=size), (-1, 0))
     return concatenation.stack(nonzero(x, size=size, fill_value=fill_value), axis=1)
-
-
-def compress(
-    condition: Any,
-    a: Any,
-    axis: Any = None,
-    *,
-    size: int | None = None,
-    fill_value: Any = 0,
-    out: None = None,
-) -> Array:
-    """Slices along an axis where a condition is true; with `size`, cut or filled up to that many.
-
-    >>> import functad.numpy as jnp
-    >>> jnp.compress(jnp.array([True, False, True]), jnp.array([1, 2, 3]))
-    Array([1, 3], dtype=int32)
-    """
-    x = as_array("compress", a)
-    if axis is None:
-        x, axis = manipulation.ravel(x), 0
-    place = canonical_axis("compress", axis, x.ndim)
-    mask = as_boolean(condition, "compress")
-    if size is None:
-        return take(x, nonzero(mask)[0], place)
-    positions = nonzero(mask, size=size, fill_value=x.shape[place])[0]
-    return take(x, positions, place, mode="fill", fill_value=fill_value)
-
-
-def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = 0) -> Array:
-    """The elements at which a condition is true, as a vector.
-
-    >>> import functad.numpy as jnp
-    >>> jnp.extract(jnp.array([True, False, True]), jnp.array([1, 2, 3]))
-    Array([1, 3], dtype=int32)
-    """
-    return compress(manipulation.ravel(condition), manipulation.ravel(arr), 0, size=size, fill_value=fill_value)
-
-
-def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Array:
-    """A copy of an array with the values put in turn where the mask is true; `inplace=False` says that it is one.
-
-    >>> import functad.numpy as jnp
-    >>> jnp.place(jnp.array([1, 2, 3]), jnp.array([True, False, True]), jnp.array([7, 8]), inplace=False)
-    Array([7, 2, 8], dtype=int32)
-    """
-    if inplace:
-        raise ArgumentError("place: arrays are immutable; write x = functad.numpy.place(x, mask, v, inplace=False)")
-    x, values = as_array("place", arr), manipulation.ravel(vals)
-    chosen = manipulation.ravel(as_boolean(mask, "place"))
-    order = el.sub(cumulative.cumsum(convert(chosen, dtypes.int32), axis=0, reverse=False), np.int32(1))
-    spread = take(values, arithmetic.mod(order, values.size), mode="promise_in_bounds")
-    return where(reshape_to(chosen, x.shape), convert(reshape_to(spread, x.shape), x.dtype), x)
-
-
-_POSITIONS_REWRITE = """How many positions are left decides the shape of the result, so they must be known. Instead of
-    jnp.delete(x, i)
-write
-    jnp.where(jnp.arange(len(x)) == i, 0, x)"""
-
-
-def delete(arr: Any, obj: Any, axis: Any = None, *, assume_unique_indices: bool = False) -> Array:
-    """The array without the given positions (or slice, or mask) along an axis, by default of the flattened array.
-
-    >>> import functad.numpy as jnp
-    >>> jnp.delete(jnp.array([1, 2, 3]), 1)
-    Array([1, 3], dtype=int32)
-    """
-    x = as_array("delete", arr)
-    if axis is None:
-        x, axis = manipulation.ravel(x), 0
-    index = canonical_axis("delete", axis, x.ndim)
-    length = x.shape[index]
-    if not isinstance(obj, slice):
-        obj = concrete_value(obj, "delete", _POSITIONS_REWRITE)
-        if kind_of(obj.dtype) != "b":
-            indexing.check_bounds(obj, index, x.shape)
-            obj = obj.astype(np.int64)
-    kept = np.delete(np.arange(length), obj)
-    return take(x, kept, index)
-
-
-def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Array:
-    """The array with values inserted before the given positions along an axis, by default of the flattened array.
-
-    >>> import functad.numpy as jnp
-    >>> jnp.insert(jnp.array([1, 3]), 1, 2)
-    Array([1, 2, 3], dtype=int32)
-    """
-    x = as_array("insert", arr)
-    new = asarray(values)
-    if axis is None:
-        x, axis = manipulation.ravel(x), 0
-    index = canonical_axis("insert", axis, x.ndim)
-    x, new = promote_dtypes(x, new)[0], convert(new, x.dtype)
-    length = x.shape[index]
-    known: Any = np.arange(length)[obj] if isinstance(obj, slice) else np.asarray(obj)
-    scalar_position = known.ndim == 0
-    positions = known.reshape(-1)
-    positions = np.where(positions < 0, positions + length, positions)
-    if positions.size and (positions.min() < 0 or positions.max() > length):
-        raise ArgumentError(f"insert: position {known} is out of bounds for axis {index} of size {length}")
-    if scalar_position and new.ndim == x.ndim:
-        count = new.shape[index]
-        positions = np.repeat(positions, count)
-    elif scalar_position and new.ndim > 1:
-        new = manipulation.moveaxis(new, 0, index) if new.ndim == x.ndim else new
-    count = len(positions)
-    shape = (*x.shape[:index], count, *x.shape[index + 1 :])
-    if new.ndim == 1 and x.ndim > 1 and not scalar_position:
-        new = reshape_to(new, (1,) * 0 + new.shape)
-    new = broadcast_operand(new, shape)
-    order = np.argsort(positions, kind="stable")
-    places = positions[order] + np.arange(count)
-    merged = np.empty(length + count, np.int64)
-    is_new = np.zeros(length + count, bool)
-    is_new[places] = True
-    merged[places] = length + order
-    merged[~is_new] = np.arange(length)
-    return take(joining.concatenate([x, new], index), merged, index)
-
-
-# --- flat and separate indices ----------------------------------------------------------------------
-
-
-def unravel_index(indices: Any, shape: Any) -> tuple[Array, ...]:
-    """Flat indices as one index array an axis of an array of the given shape; those outside as its ends.
-
-    >>> import functad.numpy as jnp
-    >>> jnp.unravel_index(6, (3, 4))
-    (Array(1, dtype=int32), Array(2, dtype=int32))
-    """
-    sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    flat = el.wide_indices(as_array("unravel_index", indices), math.prod(sizes))
-    flat = arithmetic.clip(flat, 0 if kind_of(flat.dtype) == "u" else -math.prod(sizes), math.prod(sizes) - 1)
-    results = []
-    for n in sizes[::-1]:
-        results.append(arithmetic.mod(flat, n))
-        flat = arithmetic.floor_divide(flat, n)
-    return tuple(results[::-1])
-
-
-def ravel_multi_index(
-    multi_index: Sequence[Any], dims: Sequence[int], mode: str = "raise", order: str = "C", *, dtype: Any = None
-) -> Array:
-    """Index arrays, one an axis of an array of shape `dims`, as flat indices; `dtype`: theirs.
-
-    >>> import functad.numpy as jnp
-    >>> jnp.ravel_multi_index((1, 2), (3, 4))
-    Array(6, dtype=int32)
-    """
-    sizes = tuple(dims)
-    if len(multi_index) != len(sizes):
-        raise ArgumentError(f"ravel_multi_index: {len(multi_index)} index arrays for {len(sizes)} axes")
-    strides = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
-    if order == "F":
-        strides = [math.prod(sizes[:i]) for i in range(len(sizes))]
-    total: Any = 0
-    for index, n, stride in zip(multi_index, sizes, strides):
-        position = el.wide_indices(as_array("ravel_multi_index", index), math.prod(sizes))
-        if mode == "clip":
-            position = arithmetic.clip(position, 0, n - 1)
-        elif mode == "wrap":
-            position = arithmetic.mod(position, n)
-        elif not isinstance(position, Tracer):
-            indexing.check_bounds(np.asarray(position), 0, (n,))
-        total = arithmetic.add(total, arithmetic.multiply(position, stride))
-    return total if dtype is None else convert(total, dtypes.requested_dtype(dtype))

@@ -17,6 +17,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array, ArrayImpl
+from functad.device_arrays import beside
 from functad.dtypes import kind_of
 from functad.numpy import concatenation, manipulation, selecting
 from functad.numpy.building import as_array, filled, select
@@ -69,7 +70,8 @@ def intersect1d(
         if not return_indices:
             return from_elements(result, *operands)
         values, *positions = result
-        return (from_elements(values, *operands), *(ArrayImpl(p.astype(dtypes.default_int_dtype())) for p in positions))
+        indices = [ArrayImpl(p.astype(dtypes.default_int_dtype())) for p in positions]
+        return (from_elements(values, *operands), *(beside(i, operands, "intersect1d") for i in indices))
     x, y = _flat("intersect1d", ar1, ar2)
     values, first, order = _sorted(x)
     chosen, found = _some(values, el.and_(first, isin(values, y)), size, fill_value)

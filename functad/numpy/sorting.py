@@ -26,6 +26,7 @@ import numpy as np
 
 from functad import dtypes, machine_model
 from functad.array import Array, ArrayImpl
+from functad.device_arrays import beside
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import concatenation, logic, manipulation, reductions, selecting, updates
@@ -295,7 +296,7 @@ def unique(
         if not (return_index or return_inverse or return_counts):
             parts = (parts,)
         values = from_elements(parts[0], x) if axis is None else _unique_slices(x, parts[0], axis, equal_nan)
-        others = [ArrayImpl(p.astype(dtypes.default_int_dtype())) for p in parts[1:]]
+        others = [beside(ArrayImpl(p.astype(dtypes.default_int_dtype())), [x], "unique") for p in parts[1:]]
         return (values, *others) if others else values
     if axis is not None:
         rows = manipulation.moveaxis(x, axis, 0)
@@ -316,7 +317,7 @@ def unique(
 def from_elements(values: np.ndarray, *arrays: Any) -> Any:
     """Known values as the elements they come from: of equal ones the first, whose derivative they have."""
     if not any(isinstance(x, Tracer) for x in arrays):
-        return ArrayImpl(np.asarray(values))
+        return beside(ArrayImpl(np.asarray(values)), arrays, "unique")
     flat = concatenation.concatenate([manipulation.ravel(x) for x in arrays])
     known = concrete_value(flat, "unique", _SIZE_REWRITE)
     order = np.argsort(known, kind="stable")
@@ -325,7 +326,7 @@ def from_elements(values: np.ndarray, *arrays: Any) -> Any:
 
 def _unique_slices(x: Any, values: np.ndarray, axis: int, equal_nan: bool) -> Any:
     if not isinstance(x, Tracer):
-        return ArrayImpl(values)
+        return beside(ArrayImpl(values), [x], "unique")
     numpy_unique: Any = np.unique
     known = concrete_value(x, "unique", _SIZE_REWRITE)
     return selecting.take(x, numpy_unique(known, return_index=True, axis=axis, equal_nan=equal_nan)[1], axis)

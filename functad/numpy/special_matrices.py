@@ -24,6 +24,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import Array, ArrayImpl
+from functad.eager import outside_traces
 from functad.errors import ArgumentError
 from functad.numpy import arithmetic
 from functad.numpy.building import as_array, scalar, select
@@ -37,7 +38,6 @@ from functad.numpy.promotion import (
 )
 from functad.primitives import elementwise as el
 from functad.primitives import structure
-from functad.tracing import outside_traces
 
 __all__ = [
     "diag_indices",

@@ -35,6 +35,8 @@ from functad.numpy import (
     linear,
     logic,
     manipulation,
+    means,
+    positions,
     reductions,
     rounding,
     selecting,
@@ -482,7 +484,7 @@ def histogramdd(
     places = [sorting.searchsorted(e, x, side="right") for e, x in zip(edges, columns)]
     places = [selecting.where(logic.equal(x, e[-1]), e.size - 1, p) for e, x, p in zip(edges, columns, places)]
     sizes = tuple(e.size + 1 for e in edges)  # one bin below and one above, which are cut off
-    flat = selecting.ravel_multi_index(places, sizes, mode="clip")
+    flat = positions.ravel_multi_index(places, sizes, mode="clip")
     counts = reshape_to(bincount(flat, weights, length=math.prod(sizes)), sizes)
     counts = counts[(slice(1, -1),) * count]
     if density:
@@ -529,7 +531,7 @@ def cov(
     freedom = (0 if bias else 1) if ddof is None else ddof
     weights = _weights(fweights, aweights, x)
     if weights is None:
-        centre = reductions.mean(x, axis=1, keepdims=True)
+        centre = means.mean(x, axis=1, keepdims=True)
         divisor: Any = x.shape[1] - freedom
     else:
         total = reductions.sum(weights)

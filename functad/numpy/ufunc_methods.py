@@ -15,8 +15,18 @@ from functad.api.arguments import ShapeDtypeStruct
 from functad.api.inspection import trace_function
 from functad.control import forwarding
 from functad.errors import ArgumentError, ImmutableArrayError, UnsupportedNumpyError
-from functad.numpy import arithmetic, concatenation, indexing, logic, manipulation, reductions, ufuncs, updates
-from functad.numpy.building import as_array
+from functad.numpy import (
+    arithmetic,
+    concatenation,
+    indexing,
+    logic,
+    manipulation,
+    reductions,
+    running,
+    ufuncs,
+    updates,
+)
+from functad.numpy.building import as_array, refuse_out
 from functad.numpy.creation import arange
 from functad.numpy.promotion import asarray, canonical_axis, canonical_dtype, concrete_value, convert
 from functad.numpy.selecting import take
@@ -39,8 +49,8 @@ class _Named(NamedTuple):
 
 
 _BINARY = (
-    _Named(arithmetic.add, 0, reductions.sum, reductions.cumsum, "add", typed=True),
-    _Named(arithmetic.multiply, 1, reductions.prod, reductions.cumprod, "multiply", typed=True),
+    _Named(arithmetic.add, 0, reductions.sum, running.cumsum, "add", typed=True),
+    _Named(arithmetic.multiply, 1, reductions.prod, running.cumprod, "multiply", typed=True),
     _Named(arithmetic.maximum, None, reductions.max, lambda x, axis: cumulative.cummax(x, axis=axis), "max"),
     _Named(arithmetic.minimum, None, reductions.min, lambda x, axis: cumulative.cummin(x, axis=axis), "min"),
     _Named(arithmetic.subtract, update="subtract"),
@@ -99,7 +109,7 @@ def _reduce_of(named: _Named) -> _Function:
         where: Any = None,
     ) -> Any:
         """The elements along axes combined into one."""
-        _refuse_out(name, out)
+        refuse_out(name, out)
         x = as_array(name, array)
         options = {key: v for key, v in (("initial", initial), ("where", where)) if v is not None}
         if named.reduction is not None and not ("initial" in options and named.function in _WITHOUT_INITIAL):
@@ -152,7 +162,7 @@ def _accumulate_of(named: _Named) -> _Function:
 
     def accumulate(array: Any, axis: int = 0, dtype: Any = None, out: None = None) -> Any:
         """The elements along an axis combined with all before them."""
-        _refuse_out(name, out)
+        refuse_out(name, out)
         x = as_array(name, array)
         if named.accumulation is not None:
             if named.typed:
@@ -186,7 +196,7 @@ def _reduceat_of(named: _Named) -> _Function:
 
     def reduceat(array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: None = None) -> Any:
         """The slices from each index to the next one (or the end) combined; the element itself if that is before."""
-        _refuse_out(name, out)
+        refuse_out(name, out)
         x = as_array(name, array)
         place = canonical_axis(name, axis, x.ndim)
         size = x.shape[place]
@@ -255,8 +265,3 @@ def _one_by_one(function: _Function, x: Any, indices: Any, others: tuple[Any, ..
     body, _, _ = trace_function(step, (ShapeDtypeStruct(flat.shape, flat.dtype), *scalars), {}, "ufunc.at")
     (result,), _ = forwarding.bind_scan(body, [flat], arrays, length=named.size, reverse=False, unroll=1)
     return manipulation.reshape(result, x.shape)
-
-
-def _refuse_out(name: str, out: Any) -> None:
-    if out is not None:
-        raise UnsupportedNumpyError(f"{name}: out= cannot work, because arrays are immutable; use the result")

@@ -14,11 +14,12 @@ import numpy as np
 from functad import dtypes, lowering_rules
 from functad.array import ArrayImpl
 from functad.dtypes import kind_of
+from functad.eager import outside_traces
 from functad.errors import BatchingError, CallbackError, NoRuleError
 from functad.ir import Absent, Aval, Primitive, Source, ZeroDerivative
 from functad.primitives.common import move_axis, move_batch_axis_to_front, reshape
 from functad.records import Record
-from functad.tracing import bind, outside_traces
+from functad.tracing import bind
 from functad.tree_util import PyTreeDef, tree_flatten, tree_unflatten
 
 VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")

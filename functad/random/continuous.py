@@ -15,6 +15,7 @@ import numpy as np
 from functad import dtypes
 from functad.array import Array
 from functad.dtypes import finfo, kind_of
+from functad.eager import composed
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.numpy.promotion import (
@@ -29,7 +30,6 @@ from functad.primitives import strict
 from functad.primitives.bitcast import bitcast_convert_type
 from functad.primitives.joining import unstack
 from functad.random.keys import random_bits, split
-from functad.tracing import composed
 
 _UNSIGNED: dict[int, np.dtype] = {2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}
 

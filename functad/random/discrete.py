@@ -18,7 +18,7 @@ from functad.evaluation import aval_of
 from functad.numpy import promotion
 from functad.numpy.manipulation import moveaxis, slice_axis
 from functad.numpy.promotion import canonical_axis, canonical_shape, joint_shape, operand
-from functad.numpy.reductions import cumsum
+from functad.numpy.running import cumsum
 from functad.numpy.selecting import take, take_along_axis
 from functad.numpy.sorting import argsort, searchsorted
 from functad.primitives import elementwise as el

@@ -15,6 +15,7 @@ from functad.array import Array, ArrayImpl, KeyArray
 from functad.config import config
 from functad.device_arrays import put_by_default
 from functad.dtypes import kind_of
+from functad.eager import composed
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.numpy.promotion import asarray, canonical_shape
@@ -22,7 +23,6 @@ from functad.primitives import elementwise as el
 from functad.primitives import random_keys as primitives
 from functad.primitives.common import convert_element_type
 from functad.primitives.joining import stack
-from functad.tracing import composed
 
 _ZERO = np.uint32(0)
 _IMPL = "threefry2x32"

@@ -10,10 +10,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from functad import io
+from functad import device_put, io
 from functad.errors import ArgumentError
 from functad.system.cache import atomic_write
 from functad.train.runs import Run
+from functad.tree_util import tree_map
 
 
 class Checkpoints:
@@ -93,11 +94,18 @@ def checkpoints_of(given: str | os.PathLike[str] | Checkpoints | None) -> Checkp
 
 
 def load_run(source: str | os.PathLike[str] | Run | None, like: Run) -> Any:
-    """The run that a checkpoint holds; or that is given itself, or `like`, if there is none.
+    """The run that a checkpoint holds, where `like` lies; or that is given itself, or `like`, if there is none.
 
     Raises:
         DataError: the file is missing or damaged, or of another network or optimizer than the run `like`.
     """
     if source is None or isinstance(source, Run):
         return like if source is None else source
-    return io.load(source, like=like._replace(metrics=..., sizes=..., past=..., best=...))
+    loaded = io.load(source, like=like._replace(metrics=..., sizes=..., past=..., best=...))
+    arrays = ("params", "optimizer_state", "state", "key")
+    return loaded._replace(**{name: tree_map(_beside, getattr(like, name), getattr(loaded, name)) for name in arrays})
+
+
+def _beside(mine: Any, read: Any) -> Any:
+    """What was read, on the device where an array was put on purpose; there steps run."""
+    return device_put(read, mine.device) if getattr(mine, "committed", False) else read

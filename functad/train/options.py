@@ -67,6 +67,7 @@ def add_flags(
             {"choices": ("linear", "constant")},
         ),
         ("--data", wording.data, {"choices": wording.choices, "default": "auto"}),
+        ("--device", "where to train: cpu, or cuda or cuda:1 for a GPU (default: cpu)", {"metavar": "DEVICE"}),
         ("--limit", f"train on the first N {items} only", number),
         ("--seed", "of the parameters and the order (default: 0)", {"type": _seed, "metavar": "N", "default": 0}),
         ("--patience", "end after N epochs without a better one", number),

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
-from functad import io, nn, random
+from functad import default_device, io, nn, random
 from functad.data import batches
 from functad.errors import ArgumentError
 from functad.optim import Optimizer
@@ -67,8 +68,13 @@ def check_files(options: argparse.Namespace) -> None:
 
 
 def run(options: argparse.Namespace, job: TrainingJob) -> int:
-    """Train as the command line says; returns the exit code of the program."""
+    """Train as the command line says, and where; returns the exit code of the program."""
     check_files(options)
+    with nullcontext() if options.device is None else default_device(options.device):
+        return _run(options, job)
+
+
+def _run(options: argparse.Namespace, job: TrainingJob) -> int:
     items = len(tree_leaves(job.train)[0])
     if items < options.batch:
         raise ArgumentError(

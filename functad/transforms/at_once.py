@@ -39,9 +39,8 @@ class CompoundOp(Op):
 
     __slots__ = ("pullback", "saved")
 
-    def going_back(self, pullback: Callable[..., Any], saved: Sequence[Any]) -> CompoundOp:
-        self.pullback, self.saved = pullback, saved
-        return self
+    pullback: Callable[..., Sequence[Any]]
+    saved: Sequence[Any]
 
 
 class TraceAtOnce(Trace):

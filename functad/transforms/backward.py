@@ -12,10 +12,11 @@ import numpy as np
 
 from functad.array import Array, wrap
 from functad.dtypes import kind_of
+from functad.eager import run_bare, runs_bare
 from functad.evaluation import aval_of
 from functad.ir import Absent, Diagonal, JointlyLinear, OwnDerivative, Zero
 from functad.primitives.common import add_cotangents, unbroadcast
-from functad.tracing import Op, Origin, Trace, Tracer, run_bare, runs_bare
+from functad.tracing import Op, Origin, Trace, Tracer
 from functad.transforms.at_once import CompoundOp, RealOp
 from functad.transforms.forward import push_through, trace_with_values, untrace
 from functad.transforms.pullbacks import pullback_of, transpose_of

@@ -1,6 +1,6 @@
 """Equations as the text of one Python function, which calls what NumPy runs for each.
 
-Knows equations with one result each; not what the function is for.
+Knows equations with one result each, and that what runs once is not worth printing; not what the function is for.
 """
 
 from __future__ import annotations
@@ -17,7 +17,27 @@ from functad.observing import observed
 from functad.tracing import is_tracer, trace_to_program
 
 
-def recorded(fun: Callable[..., Sequence[Any]], avals: Sequence[Any]) -> Program | None:
+class PrintedOnReuse:
+    """What is printed of a function for one signature: nothing when it is met for the first time.
+
+    function: what is called from the second time on; None before.
+    """
+
+    __slots__ = ("function", "is_met")
+
+    def __init__(self) -> None:
+        self.function: Callable[..., Any] | None = None
+        self.is_met = False
+
+    def met(self, to_print: Callable[..., Callable[..., Any]], *args: Any) -> Callable[..., Any] | None:
+        """The function, if there is one by now: what `to_print(*args)` gives, which is called once."""
+        if self.function is None and self.is_met:
+            self.function = to_print(*args)
+        self.is_met = True
+        return self.function
+
+
+def recorded(fun: Callable[..., Sequence[Any]], avals: Sequence[Any], name: str) -> Program | None:
     """The Program of a function that is made of operations with one result each, if all it gives are their results."""
     found: list[Any] = []
 
@@ -26,7 +46,7 @@ def recorded(fun: Callable[..., Sequence[Any]], avals: Sequence[Any]) -> Program
         return found if all(map(is_tracer, found)) else []
 
     with observed(None):
-        program = trace_to_program(results, avals, name="pullback")
+        program = trace_to_program(results, avals, name=name)
     plain = all(not (e.primitive.multiple_results or e.primitive.runs_functions) for e in program.eqns)
     return program if program.outvars and plain and not program.constvars else None
 
@@ -63,6 +83,11 @@ def printed(
     exec(compile("\n    ".join([f"def function({parameters}):", *lines]), "<a printed function>", "exec"), namespace)
     function: Callable[..., Any] = namespace["function"]
     return function
+
+
+def in_brackets(texts: Sequence[str]) -> str:
+    """The `form` of a list."""
+    return f"[{', '.join(texts)}]"
 
 
 _DEEPEST = 50  # calls within calls; Python reads at most 200

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from functad.device_arrays import gpus
-from functad.ir import Aval, JointlyLinear, Primitive, Program, UndefinedPrimal
+from functad.ir import Aval, JointlyLinear, Primitive, UndefinedPrimal
 from functad.lowering_rules import Scalar
 from functad.tracing import Op
 from functad.transforms.at_once import RealOp
-from functad.transforms.printed import printed, recorded
+from functad.transforms.printed import PrintedOnReuse, in_brackets, printed, recorded
 
 DiagonalShare = Callable[..., Any]  # (cotangent, result, *operands) -> what arrives at an operand, not yet summed
 Transpose = Callable[..., Sequence[Any]]  # (cotangent, *operands) -> what arrives at each operand asked for
@@ -44,7 +44,7 @@ def pullback_of(op: Op, share: DiagonalShare, bare: bool) -> DiagonalShare:
 def _printed_if_plain(share: DiagonalShare, operands: int, dtype: np.dtype, *params: tuple[str, Any]) -> DiagonalShare:
     """A share of a rule, printed unless it is `Zero` or made of other operations than element-wise ones."""
     share = partial(share, **dict(params))
-    program = recorded(lambda *values: [share(*values)], [Aval((1,), dtype)] * (2 + operands))
+    program = recorded(lambda *values: [share(*values)], [Aval((1,), dtype)] * (2 + operands), "pullback")
     if program is None or not all(isinstance(e.primitive.lower, Scalar) for e in program.eqns):
         return share
     # NumPy takes a scalar sooner than an array of rank 0.
@@ -60,9 +60,32 @@ def transpose_of(op: Op, places: tuple[int, ...], bare: bool) -> Transpose:
     """
     if bare and not gpus:
         out = op.outs[0].aval
-        operands = tuple([(v.shape, v.dtype) for v in op.values])
-        return _transposes(op.primitive, places, (out.shape, out.dtype), operands, *op.params.items()).function()
+        types = [(out.shape, out.dtype), *[(v.shape, v.dtype) for v in op.values]]
+        found = _transposes(op.primitive, places, *types, *op.params.items())
+        transpose = found.function or found.met(_printed_transpose, op.primitive, places, types, op.params)
+        if transpose is not None:
+            return transpose
     return _transpose_by_rule(op.primitive, places, [op.args[i].aval for i in places], op.params)
+
+
+@lru_cache(1024)
+def _transposes(*signature: Any) -> PrintedOnReuse:
+    return PrintedOnReuse()
+
+
+def _printed_transpose(
+    primitive: Primitive,
+    places: tuple[int, ...],
+    types: Sequence[tuple[tuple[int, ...], np.dtype]],
+    params: dict[str, Any],
+) -> Transpose:
+    """The transpose, printed if it is made of operations with one result each. types: of the cotangent and operands."""
+    out, *operands = [Aval(*of) for of in types]
+    rule = _transpose_by_rule(primitive, places, [operands[i] for i in places], params)
+    program = recorded(rule, [out, *operands], f"transpose_of_{primitive.name}")
+    if program is None:
+        return rule
+    return printed(program.invars, program.eqns, program.outvars, in_brackets, value="._value", otherwise=rule)
 
 
 def _transpose_by_rule(
@@ -82,43 +105,3 @@ def _transpose_by_rule(
         return cotangents
 
     return transpose
-
-
-def _transpose_of_program(program: Program, rule: Transpose) -> Transpose:
-    def form(texts: list[str]) -> str:
-        return f"[{', '.join(texts)}]"
-
-    return printed(program.invars, program.eqns, program.outvars, form, value="._value", otherwise=rule)
-
-
-class _TransposeOfTypes:
-    """The transpose of an operation on operands of known types."""
-
-    def __init__(self, rule: Transpose, avals: Sequence[Aval]) -> None:
-        self._rule = rule
-        self._avals = avals  # of the cotangent and the operands
-        self._printed: Transpose | None = None
-        self._is_known = False
-
-    def function(self) -> Transpose:
-        """The rule; from the second time on, what is printed of it."""
-        if self._printed is None:
-            if not self._is_known:
-                self._is_known = True
-                return self._rule
-            program = recorded(self._rule, self._avals)
-            self._printed = self._rule if program is None else _transpose_of_program(program, self._rule)
-        return self._printed
-
-
-@lru_cache(1024)
-def _transposes(
-    primitive: Primitive,
-    places: tuple[int, ...],
-    out: tuple[tuple[int, ...], np.dtype],
-    operands: tuple[tuple[tuple[int, ...], np.dtype], ...],
-    *params: tuple[str, Any],
-) -> _TransposeOfTypes:
-    avals = [Aval(*of) for of in (out, *operands)]
-    rule = _transpose_by_rule(primitive, places, [avals[1 + i] for i in places], dict(params))
-    return _TransposeOfTypes(rule, avals)

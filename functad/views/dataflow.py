@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from functad.editing.repetition import RepeatedSteps, repeated_steps
-from functad.ir import Atom, Eqn, Program, Source, Var, subprograms
+from functad.ir import Atom, Eqn, Program, Source, Var, equation_count, subprograms
 from functad.ir import Literal as Number
 from functad.lowering_rules import Call
 from functad.pretty import equation_to_text, literal_text, program_to_text
@@ -103,11 +103,6 @@ def called(program: Program) -> Program:
             break
         program = eqn.params[rule.parameter]
     return program
-
-
-def equation_count(program: Program) -> int:
-    """How many equations a Program has, those of Programs within it included."""
-    return len(program.eqns) + sum(equation_count(p) for eqn in program.eqns for p in subprograms(eqn.params))
 
 
 def line_of(source: Source | None) -> str:

@@ -22,7 +22,7 @@ from functad.backends.cpu.lowering import CpuLowering
 from functad.calls.common import closed
 from functad.dtypes import kind_of
 from functad.editing.keys import without_keys
-from functad.ir import Atom, Eqn, Program, Source, Var, subprograms
+from functad.ir import Atom, Eqn, Program, Source, Var, all_eqns, subprograms
 from functad.local_names import add_local_names
 from functad.lowering.costs import cost_of_equation
 from functad.lowering.memory.arena import MemoryPlan
@@ -109,7 +109,7 @@ def _values(program: Program) -> list[np.ndarray]:
 
 def _why_not_run(program: Program) -> str:
     """What keeps kernels from being run on random numbers."""
-    for eqn in _equations(program):
+    for eqn in all_eqns(program.eqns):
         rule = eqn.primitive.lower
         if isinstance(rule, Callback):
             return "the function calls Python, which is not to see random numbers"
@@ -292,7 +292,7 @@ class _Writer:
     def _all_sources(self) -> list[Source]:
         programs = [p for d in self.recorder.derivatives for p in (d.primal, d.linear)] + [self.traced.jaxpr]
         programs += [p.after for p in self.recorder.passes]
-        return [e.source for p in programs for e in _equations(p) if e.source is not None]
+        return [e.source for p in programs for e in all_eqns(p.eqns) if e.source is not None]
 
     # --- groups and memory
 
@@ -403,13 +403,6 @@ def _kernel_note(name: str, cost: Mapping[str, Any], measured: Mapping[str, floa
     if name in measured:
         parts.append(f"{measured[name]:,.1f} µs")
     return ", ".join(parts)
-
-
-def _equations(program: Program) -> Iterator[Eqn]:
-    for eqn in program.eqns:
-        yield eqn
-        for inner in subprograms(eqn.params):
-            yield from _equations(inner)
 
 
 def _lines_of(code: CodeType, line: int) -> set[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 
 import numpy as np
 import pytest
@@ -14,14 +15,14 @@ from functad.calls import compound as compounds
 from functad.calls.compound import compound
 from functad.errors import AxisError, ConcretizationError, TooLargeError
 from functad.nn import functions
-from functad.numpy import reductions
+from functad.numpy import means, reductions
 from functad.primitives.elementwise import cos_p
 from functad.transforms.at_once import CompoundOp
 from functad.transforms.forward import trace_with_values
 
 COMPOUND = sorted(
     (module.__name__, name)
-    for module in (functions, reductions)
+    for module in (functions, means, reductions)
     for name, fun in vars(module).items()
     if inspect.isfunction(fun) and getattr(fun, "__wrapped__", fun).__module__ == module.__name__
     and inspect.unwrap(fun) is not fun and not name.startswith("_")
@@ -29,7 +30,7 @@ COMPOUND = sorted(
 
 
 def function_named(module, name):
-    return getattr({"functad.nn.functions": functions, "functad.numpy.reductions": reductions}[module], name)
+    return getattr(sys.modules[module], name)
 
 
 def same(x, y):
@@ -153,6 +154,19 @@ def test_what_looks_at_values_or_gives_several_results_runs_as_it_is():
         assert float(looks(jnp.array([float(i)]))[0]) == 2 * i
         assert float(several(jnp.array(float(i)))[1]) == i + 1
         assert float(nn.logsumexp(jnp.zeros(2), return_sign=True)[1]) == 1.0
+
+
+@pytest.mark.parametrize("part", ["recorded", "printed"])
+@pytest.mark.parametrize("through", [lambda fun: fun, functad.grad])
+def test_a_fault_in_what_prints_is_not_taken_for_a_function_that_runs_as_it_is(part, through, monkeypatch):
+    def faulty(*args, **kwargs):
+        raise KeyError("a fault")
+
+    x = jnp.ones(())
+    through(nn.softplus)(x)
+    monkeypatch.setattr(f"functad.calls.printed_compounds.{part}", faulty)
+    with pytest.raises(KeyError, match="a fault"):
+        through(nn.softplus)(x)
 
 
 def test_what_has_very_many_operations_runs_as_it_is():

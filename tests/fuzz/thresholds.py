@@ -46,6 +46,7 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "ROW_LOOKED_THROUGH": (1, 1 << 30),
     "EXTREMUM_BLOCK": (8,),
     "SQUARE_SIDES": ((2,), (4, 2)),
+    "TRANSPOSED_TILES": (((4, 2),), ()),
     "LOOP_STREAMED_BYTES": (0,),
     "STREAMED_TOGETHER": (16,),
     "SQUARES_STREAMED_BYTES": (0,),

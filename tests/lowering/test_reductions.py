@@ -156,6 +156,7 @@ def test_sums_of_ones_of_narrow_floats_are_rounded_once(dtype: str) -> None:
     x = array(7, 5001)
     found = np.asarray(functad.jit(lambda x: jnp.sum((x > 0).astype(dtype), 1))(x))
     np.testing.assert_array_equal(found, (x > 0).sum(1).astype(found.dtype), strict=True)
+    assert "count_sum" in kernels(lambda x: jnp.sum((x > 0).astype(dtype), 1), x)
 
 
 @pytest.mark.parametrize(

@@ -295,3 +295,21 @@ def test_infinities_have_no_spacing(dtype):
     """NaN, as in NumPy; JAX's is inf for −inf of float16."""
     for spacing in (jnp.spacing, functad.jit(jnp.spacing)):
         assert np.isnan(spacing(np.array([-np.inf, np.inf], dtype))).all()
+
+
+@pytest.mark.parametrize(
+    ("at", "values", "axis"),
+    [
+        (1, [7, 8], 1),
+        (1, [[5], [6]], 1),
+        ([1], [[5], [6]], 1),
+        ([0, 2], [[5], [6]], 1),
+        (1, [[7, 8, 9], [1, 2, 3]], 0),
+        (slice(0, 2), [5, 6], None),
+        ([2, 0], 5.5, None),
+        (np.array([True, False, True, False, False, False]), [5, 6], None),
+    ],
+)
+def test_inserted_values_lie_as_numpys(at, values, axis):
+    x = np.arange(6, dtype=np.int32).reshape(2, 3)
+    np.testing.assert_array_equal(jnp.insert(x, at, values, axis), np.insert(x, at, values, axis), strict=True)

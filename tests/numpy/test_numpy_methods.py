@@ -155,6 +155,7 @@ def test_what_numpys_functions_make_of_known_values_is_numpys():
     zeros[0] = 1
     assert zeros.sum() == 3 and np.allclose(X, X) is True and np.array_equal(X, X) is True
     assert np.shape(X) == (2, 3) and np.ndim(X) == 2 and type(np.mean(X)) is np.float32
+    assert np.size(a=X) == 6 and not np.iscomplexobj(X) and np.common_type(X, X) is np.float32
     square = X[:, :2] + jnp.eye(2)
     np.testing.assert_array_equal(np.linalg.solve(square, X), np.linalg.solve(np.asarray(square), np.asarray(X)))
     np.testing.assert_array_equal(np.fft.fft(X), np.fft.fft(np.asarray(X)))

@@ -14,12 +14,13 @@ from typing import Any
 
 from functad.backends.cuda.runtime.driver_library import PROTOTYPES
 
-MISSING, OUT_OF_MEMORY, INVALID = 100, 2, 1
+MISSING, OUT_OF_MEMORY, INVALID, NOT_READY = 100, 2, 1, 600
 
 
 class FakeCuda:
     """The library of a machine with some GPUs.
 
+    busy: whether it has not yet done all that was started.
     lost: the number of the error that every call gives once a kernel has gone wrong.
 
     calls: the names of what was called, in order. launches: of each start of a kernel its entry, grid, block, shared
@@ -34,6 +35,7 @@ class FakeCuda:
         self.pinned: set[int] = set()  # addresses of the host
         self.code_of: dict[str, int] = {}
         self.lost = 0
+        self.busy = False
         self._failing: tuple[int, int] | None = (
             None  # how many calls are still well, and what the one behind them gives
         )
@@ -162,6 +164,10 @@ class FakeCuda:
     def _cuStreamSynchronize(self, stream: int) -> None:
         self._of("stream", stream)
         assert stream != self._captured_stream, "a capture cannot wait"
+
+    def _cuStreamQuery(self, stream: int) -> int:
+        self._of("stream", stream)
+        return NOT_READY if self.busy else 0
 
     def _cuStreamWaitEvent(self, stream: int, event: int, flags: int) -> None:
         self._of("event", event)

@@ -17,7 +17,7 @@ from functad import io, nn, optim, random
 from functad.__main__ import main
 from functad.data import MNIST, places, synthetic_digits
 from functad.errors import ArgumentError, DataError
-from functad.train import Dataset, as_inputs, classifier, cnn, evaluator, fit, training_step
+from functad.train import Dataset, as_inputs, classifier, cnn, evaluator, fit, running, training_step
 from functad.train.digits import digit_sets, on_pixels
 
 ROOT = Path(__file__).parents[2]
@@ -311,6 +311,18 @@ def test_a_folder_of_images_like_mnists(capsys, tmp_path):
 
 def no_network(file, folder, mirrors):
     raise DataError(f"{file.name} could not be downloaded: no network here")
+
+
+def test_a_run_has_its_device(monkeypatch, capsys):
+    options = ["--limit", "64", "--epochs", "1", "--device"]
+    assert main([*SMALL[:4], *options, "tpu"]) == 1
+    assert "'tpu' is no device of functad" in capsys.readouterr().err
+    seen = []
+    monkeypatch.setattr(running, "fit", lambda *given, **how: seen.append(functad.config.default_device) or sys.exit(3))
+    for device in ("cpu", None):
+        with pytest.raises(SystemExit):
+            main([*SMALL[:4], *(options[:-1] if device is None else [*options, device])])
+    assert seen == [functad.devices("cpu")[0], None]
 
 
 def test_a_mistyped_data_folder_is_an_error(monkeypatch, capsys, tmp_path):

@@ -12,12 +12,13 @@ import functad
 import functad.numpy as jnp
 from functad.all_primitives import registry
 from functad.dtypes import kind_of
+from functad.eager import run_bare
 from functad.errors import TooLargeError
 from functad.evaluation import aval_of
 from functad.ir import Absent, Diagonal, JointlyLinear, OwnDerivative
 from functad.primitives.common import reshape_p
 from functad.primitives.elementwise import cos_p, max_p, sin_p, tanh_p
-from functad.tracing import Op, Trace, run_bare
+from functad.tracing import Op, Trace
 from functad.transforms.pullbacks import _printed_if_plain, _transposes, transpose_of
 
 ELEMENTWISE = sorted({name for name, p in registry.items() if isinstance(p.jvp, Diagonal)} - {"complex"})

@@ -26,10 +26,11 @@ from functad.core import (
     valid_jaxtype,
 )
 from functad.dtypes import kind_of
+from functad.eager import in_trace
 from functad.errors import JaxprTypeError
 from functad.ir import Aval, Eqn, Literal, Program, check_program, subprograms
 from functad.ir import Primitive as _Record
-from functad.tracing import Trace, current_trace, in_trace
+from functad.tracing import Trace, current_trace
 from functad.user_source import user_source
 
 if TYPE_CHECKING:

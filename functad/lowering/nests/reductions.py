@@ -36,7 +36,7 @@ from functad.lowering.nests.nest import (
 )
 from functad.lowering.nests.printing import accumulated, kernel_parameters, start_of_accumulator
 from functad.primitives.loops.order import from_key, order_key
-from functad.primitives.loops.text import cast
+from functad.primitives.loops.text import cast, rounding
 
 # --- extrema ----------------------------------------------------------------------------------------------
 
@@ -147,7 +147,7 @@ def _is_truth(s: Let) -> bool:
     if s.eqn is None or len(s.operands) != 1 or len(s.eqn.invars) != 1:
         return False
     of, to = s.eqn.invars[0].aval.dtype, s.eqn.outvars[0].aval.dtype
-    return kind_of(of) == "b" and s.text == f"{cast(to)}({s.operands[0]})"
+    return kind_of(of) == "b" and s.text == f"{rounding(to)}({s.operands[0]})"
 
 
 # --- unrolling --------------------------------------------------------------------------------------------

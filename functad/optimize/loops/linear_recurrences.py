@@ -274,9 +274,9 @@ class _Recurrence(NamedTuple):
         Two are one if the chain has few carries, none of them stacks anything and their number is even.
         """
         few = len(self.chain) <= machine_model.MOST_IN_PAIRS and len(self.places) == len(self.scan.carries)
-        return min((self._pace(n), n) for n in ((1, 2) if few and self.scan.length % 2 == 0 else (1,)))
+        return min((self._time_of_step(n), n) for n in ((1, 2) if few and self.scan.length % 2 == 0 else (1,)))
 
-    def _pace(self, together: int) -> float:
+    def _time_of_step(self, together: int) -> float:
         avals, stacks = [v.aval for v in self.computed], self.stacks
         avals = [a.update(shape=(self.scan.length,)) if v in stacks else a for v, a in zip(self.computed, avals)]
         starts = [c.read.aval for c in self.scan.carries]

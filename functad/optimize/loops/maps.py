@@ -11,7 +11,7 @@ from functad import machine_model
 from functad.editing.dead_code import eliminate_dead_code
 from functad.editing.partial_evaluation import may_move
 from functad.errors import BatchingError, NoRuleError
-from functad.ir import Eqn, Program, Var, subprograms
+from functad.ir import Eqn, Program, Var, all_eqns
 from functad.lowering_rules import Callback
 from functad.optimize.loops.devices import takes_fewer_launches
 from functad.optimize.loops.parts import AllSteps, Scan
@@ -33,7 +33,7 @@ def compute_at_once(scan: Scan) -> None:
 def _mapped(scan: Scan) -> AllSteps | None:
     """What a loop stacks, and computes itself, for all steps; None where something must be computed step by step."""
     wanted, inputs = _computed(scan), [v for _, v in (*scan.consts, *scan.xs)]
-    if not wanted or not all(may_move(e) and not _calls_python(e) for e in scan.eqns):
+    if not wanted or not all(map(may_move, scan.eqns)) or _calls_python(scan):
         return None
     program = eliminate_dead_code(Program(inputs, (), (), scan.eqns, wanted, f"steps_{scan.name}"))
     try:
@@ -49,9 +49,8 @@ def _computed(scan: Scan) -> list[Var]:
     return list(dict.fromkeys(a for a, _ in scan.ys if isinstance(a, Var) and a in outs))
 
 
-def _calls_python(eqn: Eqn) -> bool:
-    inner = [e for program in subprograms(eqn.params) for e in program.eqns]
-    return isinstance(eqn.primitive.lower, Callback) or any(map(_calls_python, inner))
+def _calls_python(scan: Scan) -> bool:
+    return any(isinstance(e.primitive.lower, Callback) for e in all_eqns(scan.eqns))
 
 
 def _at_once(scan: Scan, found: AllSteps) -> Program:

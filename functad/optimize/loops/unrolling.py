@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from functad import machine_model
-from functad.ir import Eqn, Program, subprograms
+from functad.ir import Eqn, Program, all_eqns, equation_count
 from functad.optimize.loops.devices import is_large, is_map_of_device
 from functad.optimize.loops.parts import Scan
 from functad.primitives.common import reshape, zeros_of
@@ -33,21 +33,13 @@ def _is_short(eqn: Eqn) -> bool:
         return True
     if is_map_of_device(eqn) and has_large_product(eqn.params["jaxpr"]):
         return False
-    equations = length * _size(eqn.params["jaxpr"])
+    equations = length * equation_count(eqn.params["jaxpr"])
     return length <= machine_model.UNROLLED_STEPS and equations <= machine_model.UNROLLED_EQUATIONS
 
 
 def has_large_product(program: Program) -> bool:
     """Whether a product of a Program, or of a loop within, is worth a loop in a kernel of rows."""
-    products = [e for e in program.eqns if e.primitive is dot_general_p]
-    return any(is_large(e) for e in products) or any(
-        has_large_product(p) for e in program.eqns for p in subprograms(e.params)
-    )
-
-
-def _size(program: Program) -> int:
-    """The number of equations, with those of loops and branches inside."""
-    return len(program.eqns) + sum(_size(p) for e in program.eqns for p in subprograms(e.params))
+    return any(e.primitive is dot_general_p and is_large(e) for e in all_eqns(program.eqns))
 
 
 def _unrolled(eqn: Eqn, *args: Any) -> list[Any]:

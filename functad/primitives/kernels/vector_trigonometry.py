@@ -116,6 +116,7 @@ def _reduced_large(k: Any, x: Any) -> tuple[Any, Any, Any]:
 
 def _reduced_wide(k: Any, x: Any) -> tuple[Any, Any]:
     """The number of quarter turns nearest to x (modulo 2^32), and the angle that remains, as a float64."""
+    k, x = k.strictly((x,))  # what the product rounds off counts once
     wide = k.cast(x, _F64)
     size = k.absolute(wide)
     high, low = (k.constant(value, _F64) for value in _TWO_OVER_PI[0][1:])

@@ -24,7 +24,7 @@ from functad.primitives.loops.convolution_products import (
     write_rows,
     write_taps,
 )
-from functad.primitives.loops.convolution_weights import add_parts
+from functad.primitives.loops.convolution_weights import add_exact_parts, add_parts
 from functad.primitives.loops.kernel_text import KernelText, total
 from functad.primitives.loops.text import cast
 
@@ -83,7 +83,10 @@ def weight_products(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution
     text.line(f"beta = {t}(1)")
     target.kernel(f"weights_{plan.way}", str(text), buffers, tasks, flops=conv.flops)
     order = _order_of_sums(plan, turned)
-    add_parts(target, lhs, rhs, out, conv, sums, order, exact=plan.way == "unrolled" or plan.direct)
+    if plan.way == "unrolled" or plan.direct:
+        add_exact_parts(target, out, conv, sums, order)
+    else:
+        add_parts(target, lhs, rhs, out, conv, sums, order)
 
 
 def _order_of_sums(plan: ScratchPlan, turned: bool) -> str:

@@ -17,7 +17,7 @@ from functad.primitives.loops.convolution_direct import write_nest, write_places
 from functad.primitives.loops.convolution_geometry import Convolution, ConvolutionAxis, with_images_as_axis
 from functad.primitives.loops.convolution_packing import CopyLoop, row_major, task_count, write_copy
 from functad.primitives.loops.convolution_weight_products import gradient_of
-from functad.primitives.loops.convolution_weights import add_parts
+from functad.primitives.loops.convolution_weights import add_exact_parts
 from functad.primitives.loops.kernel_text import KernelText, total
 from functad.primitives.loops.text import cast
 from functad.records import Record
@@ -158,7 +158,7 @@ def weight_windows(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution)
     text.line("added = 1")
     target.kernel("weights_windows", str(text), buffers, tasks, flops=conv.flops)
     room = plan.pieces * plan.lanes if plan.of_taps else plan.blocks * plan.lanes
-    add_parts(target, lhs, rhs, out, conv, sums, "gont" if plan.of_taps else "gotn", exact=True, room=room)
+    add_exact_parts(target, out, conv, sums, "gont" if plan.of_taps else "gotn", room)
 
 
 def _plan(primal: Convolution, itemsize: int, lanes: int) -> _WindowPlan:

@@ -116,7 +116,7 @@ def few_weights(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution) ->
         place_of_sum = f"sums[{total('z', o * each + i)}]"
         text.line(f"{place_of_sum} = {place_of_sum} + a{o}_{i}")
     target.kernel("weights_of_rows", str(text), buffers, parts, flops=conv.flops)
-    add_parts(target, lhs, rhs, out, conv, sums, "gont", exact=True)
+    add_exact_parts(target, out, conv, sums, "gont")
 
 
 def _write_copies(text: KernelText, conv: Convolution, plane: int, phase: int, step: int) -> None:
@@ -138,45 +138,48 @@ def _write_copies(text: KernelText, conv: Convolution, plane: int, phase: int, s
         write_copy(text, ("copies", copy), ("lhs", image), [*runs, run])
 
 
-def add_parts(
-    target: Any,
-    lhs: Any,
-    rhs: Any,
-    out: Any,
-    conv: Convolution,
-    sums: Any,
-    order: str,
-    exact: bool = False,
-    room: int = 0,
-) -> None:
+def add_parts(target: Any, lhs: Any, rhs: Any, out: Any, conv: Convolution, sums: Any, order: str) -> None:
     """Add the partial sums, which lie in the given order of (g, o, n) and taps (t).
 
-    Unless they are exact, sums that are not finite are taken again by the definition: zeros may have met infinities.
-    room: how many places there are along the last axis of exact sums, if more than are wanted.
+    Those that are not finite are taken again by the definition: zeros may have met infinities.
     """
-    t = cast(out.dtype)
+    t, places, text = cast(out.dtype), _places_of_sums(conv, order), KernelText()
     parts, size = sums.shape
-    nbytes = (parts + 1) * out.dtype.itemsize * size
-    taps = [f"i{a}" for a in range(len(conv.axes))]
-    extents = {"g": conv.groups, "o": conv.outputs, "n": conv.batch}
-    extents |= {name: axis.count for name, axis in zip(taps, conv.axes, strict=True)}
-    names = [name for part in order for name in (taps if part == "t" else [part])]
-    text = KernelText()
-    if exact:
-        count = _write_sums_of_rows(text, conv, parts, size, [(name, extents[name]) for name in names], room)
-        buffers = {"sums": (sums, "rw"), "out": (out, "w")}
-        target.kernel("add_parts", str(text), buffers, count, flops=parts * size, bytes=nbytes)
-        return
     with text.loop("u", "start", "stop"):
         text.line(f"acc = {t}(0)")
         with text.loop("part", parts):
             text.line(f"acc = acc + sums[{total(('part', size), 'u')}]")
-        write_places(text, "u", names, [extents[name] for name in names])
+        write_places(text, "u", [name for name, _ in places], [count for _, count in places])
         with text.block(f"if acc - acc != {t}(0):"):
             write_sum(text, conv, t)
         text.line(f"out[{out_index(conv)}] = acc")
     buffers = {"lhs": (lhs, "r"), "rhs": (rhs, "r"), "sums": (sums, "r"), "out": (out, "w")}
-    target.kernel("add_parts", str(text), buffers, size, flops=parts * size, bytes=nbytes)
+    _add(target, text, buffers, size)
+
+
+def add_exact_parts(target: Any, out: Any, conv: Convolution, sums: Any, order: str, room: int = 0) -> None:
+    """Add partial sums of terms that are all wanted: in none has a zero met what is not finite.
+
+    room: how many places there are along the last axis, if more than are wanted.
+    """
+    text = KernelText()
+    parts, size = sums.shape
+    count = _write_sums_of_rows(text, conv, parts, size, _places_of_sums(conv, order), room)
+    _add(target, text, {"sums": (sums, "rw"), "out": (out, "w")}, count)
+
+
+def _add(target: Any, text: KernelText, buffers: dict[str, Any], count: int) -> None:
+    sums, _ = buffers["sums"]
+    parts, size = sums.shape
+    nbytes = (parts + 1) * sums.dtype.itemsize * size
+    target.kernel("add_parts", str(text), buffers, count, flops=parts * size, bytes=nbytes)
+
+
+def _places_of_sums(conv: Convolution, order: str) -> list[tuple[str, int]]:
+    """The axes of partial sums by the names of their indices, in the given order, and how long each is."""
+    taps = [(f"i{a}", axis.count) for a, axis in enumerate(conv.axes)]
+    extents = {"g": conv.groups, "o": conv.outputs, "n": conv.batch}
+    return [place for part in order for place in (taps if part == "t" else [(part, extents[part])])]
 
 
 def _write_sums_of_rows(

@@ -17,9 +17,9 @@ from functad.array import ArrayImpl
 from functad.backends.cpu.runtime import layout as w
 from functad.backends.cpu.runtime.tape import runtime
 from functad.config import config, exceptional
+from functad.eager import outside_traces
 from functad.errors import CallbackError
 from functad.system.freed_memory import AlignedMemory
-from functad.tracing import outside_traces
 
 
 def direct_of(jitted, *args):

@@ -19,7 +19,9 @@ RNG = np.random.default_rng(0)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "bool", "complex64", "complex128", "float16"])
-@pytest.mark.parametrize("shape", [(8, 8), (16, 8), (8, 24), (32, 16), (128, 72), (7, 8), (8, 9), (1, 16), (256, 264)])
+@pytest.mark.parametrize(
+    "shape", [(8, 8), (16, 8), (8, 24), (32, 16), (128, 72), (7, 8), (8, 9), (1, 16), (64, 160), (256, 264)]
+)
 def test_transposes(shape, dtype):
     x = (RNG.normal(size=shape) * 9).astype(dtype)
     found = functad.jit(lambda x: jnp.swapaxes(x, 0, 1).copy())(x)
@@ -30,6 +32,32 @@ def test_a_square_is_a_loop_of_its_own():
     text = str(functad.jit(lambda x: x.T + 1).lower(np.zeros((64, 1024), np.float32)).kernels)
     assert "for i_tile in range(start, stop):" in text
     assert "transposed_16(input_a, " in text and "for j in range(16):" in text
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "float16", "complex64"])
+@pytest.mark.parametrize("shape", [(64, 32), (3, 32, 96), (2, 128, 64)])
+def test_transposed_copies_are_packed_first(monkeypatch, shape, dtype):
+    monkeypatch.setattr(machine_model, "FIRST_CACHE", 1024)
+    x = (RNG.normal(size=shape) * 9).astype(dtype)
+
+    def turned(x, front):
+        y = jnp.swapaxes(x[..., 32:], -1, -2)
+        return jnp.swapaxes(x, -1, -2), jnp.concatenate([front, y], -1)
+
+    front = np.ones((*shape[:-2], shape[-1] - 32, 5), dtype)
+    program = functad.make_jaxpr(turned)(x, front)
+    text = str(check_plain(program, [x, front], [False, False]).kernels)
+    assert "packed_tile(" in text and "write_transposed(" in text
+    wanted = np.swapaxes(x, -1, -2)
+    found, joined = functad.jit(turned)(x, front)
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(joined, np.concatenate([front, wanted[..., 32:, :]], -1))
+
+
+@pytest.mark.parametrize("shape", [(240, 256), (64, 64)])
+def test_what_is_small_or_tiles_do_not_divide_is_turned_in_squares(shape):
+    text = str(functad.jit(lambda x: x.T).lower(np.zeros(shape, np.float32)).kernels)
+    assert "transposed_16(" in text and "packed_tile(" not in text
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "float16", "complex64"])

@@ -21,7 +21,7 @@ import functad.numpy as jnp
 from functad import nn, optim, random
 from functad.backends.cuda.runtime.simulated_driver import SimulatedRun
 from functad.device_arrays import DeviceArray, memory_of
-from functad.errors import ArgumentError, CompilationError, DeviceError, DonatedArrayError, TooLargeError
+from functad.errors import ArgumentError, CompilationError, DeviceError, DonatedArrayError, DTypeError, TooLargeError
 from functad.tree_util import tree_leaves, tree_map
 
 
@@ -47,11 +47,12 @@ class Transfers:
         self._driver = (device or gpu()).driver
 
     def __enter__(self) -> Transfers:
-        self.count = 0
+        self.count = self.nbytes = 0
         download = self._driver.download
 
         def counted(array: Any, address: int) -> None:
             self.count += 1
+            self.nbytes += array.nbytes
             download(array, address)
 
         self._driver.download = counted
@@ -166,6 +167,7 @@ def check_the_same_as_on_the_cpu() -> None:
         lambda x: functad.vjp(jnp.sin, x)[1](x)[0],
         lambda x: functad.lax.scan(lambda c, r: (c + r, c * r), x[0], x)[1],
         lambda x: functad.lax.cond(x[0, 0] > 1, jnp.sin, jnp.cos, x),
+        functad.grad(lambda x: functad.lax.while_loop(lambda c: c.sum() < 99, lambda c: c * 2 + x * x, x).sum()),
         functad.checkpoint(lambda x: jnp.sin(x) * 2),
         lambda x: functad.jit(jnp.cos)(x) + 1,
         lambda x: functad.pure_callback(lambda a: np.asarray(a) * 2, functad.ShapeDtypeStruct((2, 3), np.float32), x),
@@ -176,6 +178,13 @@ def check_the_same_as_on_the_cpu() -> None:
             assert (e.dtype, e.shape, e.weak_type) == (g.dtype, g.shape, g.weak_type), i
             np.testing.assert_allclose(np.asarray(g), np.asarray(e), rtol=2e-6, atol=1e-6, err_msg=str(i))
             assert isinstance(g, DeviceArray) or not i, f"{i} left the device"
+
+
+def check_what_keys_are() -> None:
+    """NumPy asks only for their shapes."""
+    keys = random.split(on_gpu(random.key(0)), 3)
+    assert isinstance(keys, DeviceArray) and np.shape(keys) == (3,) and np.ndim(keys) == 1 and np.size(keys) == 3
+    assert "keys are no numbers" in raised(DTypeError, lambda: np.sum(keys))  # type: ignore[call-overload]
 
 
 def on_or_off(x: Any, indices: Any) -> Any:

@@ -18,6 +18,7 @@ import cuda_function_checks
 import cuda_kernel_checks
 import cuda_loop_checks
 import cuda_order_checks
+import cuda_place_checks
 import cuda_row_checks
 import cuda_simulator_checks
 import cuda_thread_checks
@@ -74,6 +75,7 @@ CHECKS: dict[str, Callable[[], str | None]] = {
     **cuda_row_checks.CHECKS,
     **cuda_function_checks.CHECKS,
     **cuda_array_checks.CHECKS,
+    **cuda_place_checks.CHECKS,
     **cuda_edge_checks.CHECKS,
     **cuda_thread_checks.CHECKS,
     **cuda_simulator_checks.CHECKS,

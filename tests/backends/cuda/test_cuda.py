@@ -106,6 +106,25 @@ def test_functions_of_complex_numbers_agree_with_numpy(name: str) -> None:
         assert np.array_equal(np.signbit(imaginary), np.signbit(expected.imag))
 
 
+ENDS = np.array([-np.inf, -1e300, -710, -400, -2, -1e-290, -0.0, 0.0, 1e-30, 0.5, 3, 100, 710, 1e30, np.inf, np.nan])
+
+
+@pytest.mark.parametrize("name", sorted(complex_functions.FUNCTIONS.keys() - {"pow"}))
+def test_functions_of_complex_numbers_agree_with_numpy_at_the_ends(name: str) -> None:
+    """Infinities, NaN and signs of zeros of each part; and no overflow half-way."""
+    real, imaginary = np.meshgrid(ENDS, ENDS)
+    z = np.empty(real.size, np.complex128)
+    z.real, z.imag = real.ravel(), imaginary.ravel()
+    with np.errstate(all="ignore"):
+        found = complex_functions.FUNCTIONS[name](PLAIN, z.real.copy(), z.imag.copy())
+        expected = getattr(np, NUMPY_NAMES.get(name, name))(z)
+        size = np.where(np.isfinite(np.abs(expected)), np.abs(expected), 0)
+        for got, wanted in zip(found, (expected.real, expected.imag)):
+            near = np.isclose(got, wanted, rtol=1e-14, atol=0, equal_nan=True) | (np.abs(got - wanted) <= 1e-14 * size)
+            other_zero = (got == 0) & (wanted == 0) & (np.signbit(got) != np.signbit(wanted))
+            assert np.all(near & ~other_zero), z[~near | other_zero]
+
+
 # --- without the simulator ------------------------------------------------------------------------------
 
 

@@ -11,7 +11,6 @@ import importlib
 import re
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -173,11 +172,9 @@ def test_a_compiler_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(numba_package, "_problem", lambda: gone)
     with pytest.raises(CompilationError, match="numpy<2.5"):
         numba_package.require()
-    monkeypatch.setattr(driver_library, "library", FakeCuda)
-    scalars = SimpleNamespace()  # as importing it raises the error, reading it does
-    monkeypatch.setattr(doctor.importlib, "import_module", lambda name: numba_package.require() or scalars)
+    monkeypatch.setattr(doctor.importlib, "import_module", lambda name: numba_package.require())
     with pytest.raises(doctor.Problem, match="numpy<2.5"):
-        doctor._is_simulated()
+        doctor._cuda_compiler()
 
 
 def test_what_the_assembler_says_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,9 +241,38 @@ def test_doctor_shows_the_whole_picture(monkeypatch: pytest.MonkeyPatch) -> None
     assert "functad[cuda]" in str(problem)
 
 
-def test_doctor_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("installed", [False, True])
+def test_doctor_without_a_driver_says_what_to_do(monkeypatch: pytest.MonkeyPatch, installed: bool) -> None:
     def missing() -> Any:
-        raise DeviceError("none")
+        raise DeviceError("there is no driver: install one")
 
     monkeypatch.setattr(driver_library, "library", missing)
-    assert list(doctor._cuda()) == [("driver", "none: functad runs on the CPU")]
+    monkeypatch.setattr(doctor, "find_spec", lambda package: installed or None)
+    monkeypatch.setattr(doctor, "_cuda_packages", lambda: iter([("compiler", "numba-cuda")]))
+    driver, fix, compiler = [(title, str(text)) for title, text in doctor._cuda()]
+    assert driver == ("driver", "none: functad runs on the CPU")
+    assert fix == ("to use a GPU", "there is no driver: install one")
+    assert compiler == (
+        ("compiler", "numba-cuda")
+        if installed
+        else ("numba-cuda", "not installed: python -m pip install 'functad[cuda]'")
+    )
+
+
+def test_doctor_names_the_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_is_simulated", lambda: True)
+    monkeypatch.setattr(doctor.functad, "devices", lambda kind: [f"{kind}:0", f"{kind}:1"])
+    found = dict(doctor._cuda())
+    assert found["simulator"] == "NUMBA_ENABLE_CUDASIM is set: cuda:0, cuda:1 are Numba's" and "driver" not in found
+
+
+def test_doctor_of_a_driver_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its version is shown, and what is installed, before the error says what to do."""
+    fake = FakeCuda(version=11080)
+    monkeypatch.setattr(driver_library, "library", lambda: fake)
+    monkeypatch.setattr(device_module, "cuda_devices", lambda: driver_library.start_driver(fake))
+    monkeypatch.setattr(doctor, "_cuda_packages", lambda: iter([("compiler", "numba-cuda")]))
+    found = doctor._cuda()
+    assert [next(found), next(found)] == [("driver", "for CUDA 11.8"), ("compiler", "numba-cuda")]
+    with pytest.raises(DeviceError, match="too old.*Update the driver"):
+        next(found)

@@ -13,8 +13,54 @@ from pathlib import Path
 import pytest
 
 from benchmarks import gpu_operators, gpu_others, gpu_table
+from benchmarks.gpu_measurer import Measurer, MeasuringError
 
 ROOT = Path(__file__).parents[3]
+
+
+_SERVED = """
+import os, time
+from benchmarks.gpu_measurer import serve
+
+seen = []
+
+def fault():
+    raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+def count():
+    seen.append(0)
+    print("words of a library")
+    return {"calls": float(len(seen))}
+
+serve({"count": count, "crash": lambda: os._exit(3), "hang": lambda: time.sleep(600), "fault": fault,
+       "fail": lambda: {}["missing"]})
+"""
+
+
+def test_what_crashes_hangs_or_faults_takes_its_process_only(capfd: pytest.CaptureFixture[str]) -> None:
+    measurer = Measurer([sys.executable, "-c", _SERVED])
+    assert [measurer.ask("count", 60.0) for _ in range(2)] == [{"calls": 1.0}, {"calls": 2.0}]
+    assert "words of a library" in capfd.readouterr().out
+    with pytest.raises(MeasuringError, match="KeyError: 'missing'"):
+        measurer.ask("fail", 60.0)
+    assert measurer.ask("count", 60.0) == {"calls": 3.0}  # the same process
+    for name, seconds, said in (("crash", 60.0, "ended: 3"), ("hang", 3.0, "after 3 s"), ("fault", 60.0, "illegal")):
+        with pytest.raises(MeasuringError, match=said):
+            measurer.ask(name, seconds)
+        assert measurer.ask("count", 60.0) == {"calls": 1.0}, name
+    measurer.close()
+
+
+def test_without_a_gpu_the_session_says_so_and_ends(tmp_path: Path) -> None:
+    shell = shutil.which("sh")
+    if shell is None or shutil.which("timeout") is None:
+        pytest.skip("no shell here, or no `timeout`")
+    environment = {**os.environ, "PYTHON": sys.executable, "CUDA_VISIBLE_DEVICES": ""}
+    environment.pop("NUMBA_ENABLE_CUDASIM", None)
+    command = [shell, "benchmarks/gpu_session.sh", str(tmp_path / "none"), str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 1 and "nothing can be measured: there is no" in done.stderr, done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr and os.listdir(tmp_path) == ["doctor.txt"]
 
 
 def test_tables_of_a_session(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from functad.backends.cpu.kernels.emit import CpuKernel
+from functad.backends.cpu.kernels.form import CpuKernel
 from functad.backends.cpu.kernels.small_loops import LoopLayout, UnfitError, elements, is_unrolled
 from functad.dtypes import is_narrow_float, kind_of
 from functad.ir import Eqn, Var

@@ -15,8 +15,9 @@ import numpy as np
 
 from functad import machine_model
 from functad.backends.cpu.kernels.arguments import Argument, Count, argument_text, signature_of
-from functad.backends.cpu.kernels.emit import CpuKernel, emit
+from functad.backends.cpu.kernels.emit import emit
 from functad.backends.cpu.kernels.emit_loop import emit_loop
+from functad.backends.cpu.kernels.form import CpuKernel
 from functad.backends.cpu.kernels.numbers_apart import numbers_apart, numbers_of, with_names
 from functad.backends.cpu.kernels.polls import with_polls
 from functad.backends.cpu.kernels.small_loops import cost_of_nest, cost_of_steps, step_cost, touched_by

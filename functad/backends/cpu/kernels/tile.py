@@ -59,6 +59,24 @@ class StreamedStore(Store):
     depth: int
 
 
+@dataclass(eq=False)
+class PackedTile(Load):
+    """`name = ` a copy of `rows` rows of `columns` elements, of which the first begins at `offset`, `pitch` apart."""
+
+    pitch: int
+    rows: int
+    columns: int
+
+
+@dataclass(eq=False)
+class TransposedStore(Store):
+    """The columns of the packed tile `value`, so many of so many elements, go to rows at `offset`, `pitch` apart."""
+
+    pitch: int
+    rows: int
+    columns: int
+
+
 def tiled(nest: Nest) -> Nest:
     """The nest, or one that does the same in squares if its last two loops run through something across its rows.
 
@@ -73,7 +91,39 @@ def tiled(nest: Nest) -> Nest:
     sides = [n for n in sides if n * widest <= machine_model.VECTOR_BYTES] or sides[-1:]
     if not across or not sides:
         return nest
-    return _in_squares(nest, sides[0])
+    return _in_tiles(nest, sides[0]) or _in_squares(nest, sides[0])
+
+
+def _in_tiles(nest: Nest, side: int) -> Nest | None:
+    """The nest, in packed tiles, if all that it does is to exchange rows and columns, and caches hold its results."""
+    rows, columns = nest.loops[-2:]
+    loads = {s.name: s for s in nest.statements if isinstance(s, Load) and _is_movable(s, rows, columns)}
+    kinds = {name: s.buffer.dtype for name, s in loads.items()}
+    plain = [s for s in nest.stores if kinds.get(s.value) == s.buffer.dtype and _writes_rows(s, rows, columns)]
+    if len(plain) < len(nest.stores) or len(loads) < len(nest.statements) or not loads:
+        return None
+    widest = max(kind.itemsize for kind in kinds.values())
+    if rows.extent * columns.extent * widest <= machine_model.FIRST_CACHE // 2:
+        return None  # all of it stays there
+    most = machine_model.LARGEST_TRANSPOSED_TILE // widest
+    tiles = [(n, m) for n, m in machine_model.TRANSPOSED_TILES if not columns.extent % n and not rows.extent % m]
+    tiles = [(n, m) for n, m in tiles if n * m <= most]
+    if not tiles or any(_is_streamed(s, rows, columns, side) for s in nest.stores):
+        return None
+    down, along = tiles[0]
+    row, column = loop(f"{rows.name}_tile", rows.extent // along), loop(f"{columns.name}_tile", columns.extent // down)
+    starts, taken = {rows: row * along, columns: column * down}, names_in_nest(nest)
+    names = {name: fresh(f"{name}_tile", taken) for name in loads}
+    statements: list[Statement] = []
+    for name, s in loads.items():
+        start, pitch = s.offset.substitute(starts), s.offset.coefficient(columns)
+        statements.append(PackedTile(names[name], s.buffer, start, s.level, pitch, down, along))
+    stores: list[Store] = []
+    for store in nest.stores:
+        start, pitch = store.offset.substitute(starts), store.offset.coefficient(rows)
+        stores.append(TransposedStore(store.buffer, start, names[store.value], PRE, pitch, down, along))
+    loops = [*nest.loops[:-2], *(x.terms[0][0] for x in (row, column) if x.terms)]
+    return Nest(loops, [False] * len(loops), statements, [], stores, nest.eqns, nest.constants)
 
 
 def _in_squares(nest: Nest, side: int) -> Nest:
@@ -157,10 +207,16 @@ def _is_large(store: Store, columns: Symbol) -> bool:
 
 def _is_streamed(store: Store, rows: Symbol, columns: Symbol, side: int) -> bool:
     """Whether rows of squares are whole cache lines of a large result: they pass by the caches."""
-    buffer, offset = store.buffer, store.offset
+    buffer = store.buffer
     fills_lines = side * buffer.dtype.itemsize == machine_model.CACHE_LINE
-    is_plain = type(store) is Store and offset.coefficient(columns) == 1 and buffer.dtype in running.ROOMS
-    if not is_plain or not fills_lines or buffer.nbytes < machine_model.SQUARES_STREAMED_BYTES:
+    is_large = buffer.dtype in running.ROOMS and buffer.nbytes >= machine_model.SQUARES_STREAMED_BYTES
+    return is_large and fills_lines and _writes_rows(store, rows, columns)
+
+
+def _writes_rows(store: Store, rows: Symbol, columns: Symbol) -> bool:
+    """Whether what is written along both loops are rows of a matrix."""
+    offset = store.offset
+    if type(store) is not Store or offset.coefficient(columns) != 1:
         return False
     along = Affine(0, [(rows, offset.coefficient(rows)), (columns, 1)])
     return {rows, columns}.isdisjoint((offset - along).symbols())

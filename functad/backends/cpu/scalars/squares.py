@@ -52,6 +52,18 @@ def _stream(side: int) -> Callable[..., Any]:
     return stream
 
 
+def packed_tile(elements: Any, first: int, pitch: int, rows: int, columns: int) -> Any:
+    """A copy of so many rows, of which the first begins at `first`, `pitch` apart: what `write_transposed` takes."""
+    return np.array([elements[first + pitch * i : first + pitch * i + columns] for i in range(rows)])
+
+
+def write_transposed(tile: Any, elements: Any, first: int, pitch: int, rows: int, columns: int) -> None:
+    """Write the columns of a packed tile to rows that begin at `first`, `pitch` apart."""
+    for j in range(columns):
+        elements[first + pitch * j : first + pitch * j + rows] = tile[:, j]
+
+
+packed_tile.is_loop = write_transposed.is_loop = True  # type: ignore[attr-defined]  # of compiled code
 transposed_2, transposed_4, transposed_8, transposed_16 = map(_transposed, (2, 4, 8, 16))
 SIDES = {2: transposed_2, 4: transposed_4, 8: transposed_8, 16: transposed_16}
 transposed_band_8, transposed_band_16 = map(_band, (8, 16))

@@ -16,7 +16,7 @@ from functad import machine_model
 from functad.backends.cpu.compile.frontend import PackedPointer
 from functad.backends.cpu.scalars.register_squares import columns_of_square
 from functad.backends.cpu.scalars.registry_numba import declare_function, implement
-from functad.backends.cpu.scalars.squares import BANDS, SIDES, STREAMS
+from functad.backends.cpu.scalars.squares import BANDS, SIDES, STREAMS, packed_tile, write_transposed
 from functad.backends.cpu.scalars.vector_calls import has_wide_registers
 
 _WORD = ir.IntType(32)
@@ -144,6 +144,72 @@ def _register_stream(function: Callable[..., Any], side: int) -> None:
             implement(function, pointer, other, types.Integer, types.Integer, types.Integer)(stream)
 
 
+def _register_tiles() -> None:
+    def packed_signature(arguments: tuple[types.Type, ...]) -> Any:
+        if len(arguments) != 5 or not isinstance(arguments[0], _POINTERS):
+            return None
+        return signature(arguments[0], arguments[0], *4 * [types.int64])
+
+    def written_signature(arguments: tuple[types.Type, ...]) -> Any:
+        if len(arguments) != 6 or not all(isinstance(pointer, _POINTERS) for pointer in arguments[:2]):
+            return None
+        return signature(types.none, *arguments[:2], *4 * [types.int64])
+
+    declare_function(packed_tile, packed_signature)
+    declare_function(write_transposed, written_signature)
+    for pointer in _POINTERS:
+        implement(packed_tile, pointer, *4 * [types.Integer])(_pack)
+        for other in _POINTERS:
+            implement(write_transposed, pointer, other, *4 * [types.Integer])(_write_transposed)
+
+
+def _pack(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
+    elements, first, pitch, rows, columns = values
+    part, apart, row = _tile_layout(context, builder, elements, columns)
+    most = machine_model.LARGEST_TRANSPOSED_TILE // machine_model.CACHE_LINE
+    most += max(side for side, _ in machine_model.TRANSPOSED_TILES)
+    room = cgutils.alloca_once(builder, ir.ArrayType(ir.IntType(8), machine_model.CACHE_LINE), size=most)
+    room.align = machine_model.CACHE_LINE
+    place = builder.bitcast(room, elements.type)
+    with cgutils.for_range(builder, rows) as i, cgutils.for_range(builder, builder.udiv(columns, part)) as piece:
+        along = builder.mul(piece.index, part)
+        source = builder.gep(elements, [builder.add(first, builder.add(builder.mul(pitch, i.index), along))])
+        target = builder.gep(place, [builder.add(builder.mul(apart, i.index), along)])
+        size = row.element.width // 8
+        value = builder.load(builder.bitcast(source, row.as_pointer()), align=size)
+        builder.store(value, builder.bitcast(target, row.as_pointer()), align=row.count * size)
+    return place
+
+
+def _write_transposed(context: Any, builder: ir.IRBuilder, sig: Any, values: Any) -> ir.Value:
+    tile, elements, first, pitch, rows, columns = values
+    part, apart, row = _tile_layout(context, builder, tile, columns)
+    size = row.element.width // 8
+    with (
+        cgutils.for_range(builder, builder.udiv(columns, part)) as across,
+        cgutils.for_range(builder, builder.udiv(rows, part)) as down,
+    ):
+        left, top = builder.mul(across.index, part), builder.mul(down.index, part)
+        begin = builder.add(left, builder.mul(apart, top))
+        starts = [builder.bitcast(s, row.as_pointer()) for s in _starts(builder, row.count, tile, begin, apart)]
+        lines = [builder.load(start, align=row.count * size) for start in starts]
+        begin = builder.add(first, builder.add(builder.mul(pitch, left), top))
+        targets = _starts(builder, row.count, elements, begin, pitch)
+        for column, target in zip(columns_of_square(builder, lines), targets):
+            builder.store(column, builder.bitcast(target, row.as_pointer()), align=size)
+    return context.get_dummy_value()
+
+
+def _tile_layout(
+    context: Any, builder: ir.IRBuilder, elements: ir.Value, columns: ir.Value
+) -> tuple[ir.Value, ir.Value, ir.VectorType]:
+    """Of a packed tile: how many elements registers turn at once, how far rows lie apart, what holds part of one."""
+    size = context.get_abi_sizeof(elements.type.pointee)
+    part = _rows_in_registers(machine_model.TRANSPOSED_TILES[-1][-1], size)
+    apart = builder.add(columns, columns.type(machine_model.CACHE_LINE // size))
+    return columns.type(part), apart, ir.VectorType(ir.IntType(8 * size), part)
+
+
 def _are_whole_lines(builder: ir.IRBuilder, place: ir.Value, pitch: ir.Value, size: int) -> ir.Value:
     """Whether rows of this pitch begin where cache lines do, if the first one begins at the place."""
     address = builder.ptrtoint(place, pitch.type)
@@ -172,3 +238,4 @@ for _side, _function in BANDS.items():
     _register_band(_function, _side)
 for _side, _function in STREAMS.items():
     _register_stream(_function, _side)
+_register_tiles()

@@ -15,6 +15,7 @@ import numpy as np
 from functad import machine_model
 from functad.backends.cuda.kernels.emit import CudaEmitter, CudaKernel
 from functad.backends.cuda.kernels.mapping import LoopMapping, MappedLoop, map_nest, map_range
+from functad.backends.cuda.kernels.shared_steps import in_32_bits, of_threads
 from functad.dtypes import is_narrow_float, kind_of
 from functad.lowering.memory.buffers import Buffer, new_buffer
 from functad.lowering.nests.affine import Symbol
@@ -60,8 +61,9 @@ class _CarriedParts(NamedTuple):
 
 def clearing(buffer: Buffer) -> CudaKernel:
     """The kernel that sets the integers of a buffer to 0."""
-    text = f"for i in range(cuda.grid(1), {buffer.size}, cuda.gridsize(1)):\n    marks[i] = 0\n"
-    return CudaKernel(text, (("marks", buffer, "w"),), map_range(buffer.size))
+    steps = of_threads("i", buffer.size)
+    text = "\n".join([*steps.begin, "    marks[i] = 0", f"    {steps.end}"])
+    return CudaKernel(f"{text}\n", (("marks", buffer, "w"),), map_range(buffer.size))
 
 
 class _PartedEmitter(CudaEmitter):
@@ -105,7 +107,7 @@ class _PartedEmitter(CudaEmitter):
         """The next part for which there is no block yet."""
         self._line(depth, "if thread == 0:")
         self._line(depth + 1, f"ticket[0] = cuda.atomic.add({self.marks}, 0, 1)")
-        self._line(depth, "cuda.syncthreads()", "point = i64(ticket[0])", "cuda.syncthreads()")
+        self._line(depth, "cuda.syncthreads()", f"point = {in_32_bits('ticket[0]')}", "cuda.syncthreads()")
 
     def _read(self) -> None:
         """What is carried along, of all steps of the part, into shared memory."""

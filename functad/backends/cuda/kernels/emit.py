@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import math
 import textwrap
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from functad import machine_model
 from functad.backends.cuda.kernels.mapping import OWNER, Gathering, LoopMapping, MappedLoop, map_nest, rows_of_blocks
+from functad.backends.cuda.kernels.shared_steps import SharedSteps, in_32_bits, of_blocks, of_threads
 from functad.backends.cuda.kernels.vectors import in_fours, in_groups
 from functad.dtypes import compute_dtype, is_narrow_float
 from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
@@ -119,9 +120,9 @@ def emit_rows(nests: Sequence[Nest], vocabulary: Set[str], threads: int) -> Cuda
     lines = ["thread = cuda.threadIdx.x", *lanes_of_threads(sharing)]
     tiles = -(-rows // sharing.side)
     one_step = tiles <= machine_model.CUDA_ONE_STEP_BLOCKS
-    begin = "block = cuda.blockIdx.x" if one_step else f"for block in range(cuda.blockIdx.x, {tiles}, cuda.gridDim.x):"
+    steps = of_blocks("block", tiles)
     place = f"{sharing.side} * block + own" if sharing.side > 1 else "block"
-    lines += [begin, f"{'' if one_step else '    '}row_here = {place}"]
+    lines += [*steps.begin[: 1 if one_step else 2], f"{'' if one_step else '    '}row_here = {place}"]
     conditions = [f"row_here < {rows}"] if rows % sharing.side else []
     condition = " and ".join([*conditions, *sharing.conditions])
     inner: list[MappedLoop] = []
@@ -140,6 +141,7 @@ def emit_rows(nests: Sequence[Nest], vocabulary: Set[str], threads: int) -> Cuda
         text, _ = own_names_apart(text, own, others)
         taken |= set_in(text)
         lines.append((textwrap.dedent(text) if one_step else text).rstrip("\n"))
+    lines += [] if one_step else [f"    {steps.end}"]
     block, thread = (MappedLoop("row_here", rows),), tuple(inner) or (MappedLoop("thread", 1),)
     return CudaKernel(
         "\n".join(lines) + "\n",
@@ -206,10 +208,7 @@ class CudaEmitter:
     def _by_thread(self) -> None:
         depth_of = {**dict.fromkeys(self.outer, 0), **{s: d for d, s in enumerate(self.inner, 1)}}
         self.depths = depths(self.nest, depth_of)
-        if self.mapping.one_step:
-            self._one_step(0, "point", self.outer)
-        else:
-            self._loop(0, "point", self.outer, "cuda.grid(1)", "cuda.gridsize(1)")
+        steps = self._begin(of_threads, "point", self.outer)
         self._statements(PRE, 0, 1)
         for a in self.nest.accumulators:
             self._line(1, f"{a.name} = {start_of_accumulator(a)}")
@@ -221,13 +220,8 @@ class CudaEmitter:
         self._innermost(1 + len(self.inner))
         self._statements(POST, None, 1)
         self._stores(POST, 1)
-
-    def _begin_block(self, gathered: Sequence[Accumulator | Carried]) -> None:
-        """Shared memory for what a block gathers, and the loop of blocks."""
-        self._share(0, gathered)
-        self._line(0, "thread = cuda.threadIdx.x")
-        self._loop(0, "point", self.outer, "cuda.blockIdx.x", "cuda.gridDim.x")
-        self._statements(PRE, 0, 1)
+        if not self.mapping.one_step:
+            self._line(1, steps.end)
 
     def _share(
         self, depth: int, gathered: Sequence[Accumulator | Carried], memory: Mapping[str, str] | None = None
@@ -260,6 +254,8 @@ class CudaEmitter:
             self._line(1, *[f"{a.name} = {start_of_accumulator(a)}" for a in self.nest.accumulators])
         depth = self._under(1, condition)
         self._line(depth, f"{self.outer[0].name} = row_here")
+        if not self.inner and not self.nest.accumulators:
+            depth = self._under(depth, "lane == 0")
         self._statements(PRE, 0, depth)
         if self.nest.accumulators:
             self._terms(depth, "lane", lanes)
@@ -270,8 +266,7 @@ class CudaEmitter:
             self._statements(PRE, 1, depth + 1)
             self._stores(PRE, depth + 1)
         else:
-            self._line(depth, "if lane == 0:")
-            self._stores(PRE, depth + 1)
+            self._stores(PRE, depth)
         self._line(1, "cuda.syncthreads()")
         return "\n".join(self.lines) + "\n"
 
@@ -293,11 +288,11 @@ class CudaEmitter:
     def _gathered_by_blocks(self, gathering: Gathering) -> None:
         """Accumulators over the inner loops, which the threads of blocks share, and what follows from them."""
         self._share(0, self.nest.accumulators)
-        if gathering.parts > 1:
-            self._line(0, "ticket = cuda.shared.array(1, uint32)")
         self._line(0, "thread = cuda.threadIdx.x", *lanes_of_threads(gathering))
         results = math.prod(s.extent for s in self.outer)
         tiles = -(-results // gathering.side)
+        steps = of_blocks("block", tiles * gathering.parts)
+        self._line(0, *steps.begin[: 1 if self.mapping.one_step else 2])
         base, condition = self._begin_tile(gathering, results, tiles)
         self._line(base, *[f"{a.name} = {start_of_accumulator(a)}" for a in self.nest.accumulators])
         depth = self._under(base, condition)
@@ -315,15 +310,11 @@ class CudaEmitter:
         else:
             self._put_parts_together(base, gathering, results, tiles, condition)
         if not self.mapping.one_step:
-            self._line(base, "cuda.syncthreads()")
+            self._line(base, "cuda.syncthreads()", steps.end)
 
     def _begin_tile(self, gathering: Gathering, results: int, tiles: int) -> tuple[int, str]:
-        """What a block does, which may be a loop, whose depth, and under which condition a thread has a result."""
+        """How deep it stands what a block does, and under which condition a thread has a result."""
         side, parts = gathering.side, gathering.parts
-        if self.mapping.one_step:
-            self._line(0, "block = cuda.blockIdx.x")
-        else:
-            self._line(0, f"for block in range(cuda.blockIdx.x, {tiles * parts}, cuda.gridDim.x):")
         depth, tile = 0 if self.mapping.one_step else 1, "block"
         if parts > 1:
             self._line(depth, f"part = block // {tiles}", f"tile = block % {tiles}")
@@ -354,10 +345,8 @@ class CudaEmitter:
         self._line(
             at + 1, *[f"{partial[a.name]}[{results} * part + result] = shared_{a.name}[thread]" for a in gathered]
         )
-        self._line(at, "cuda.threadfence()", "cuda.syncthreads()", "if thread == 0:")
-        self._line(at + 1, f"ticket[0] = cuda.atomic.inc({tickets}, tile, u32({parts - 1}))")
-        self._line(at, "cuda.syncthreads()", f"if ticket[0] == {parts - 1}:")
-        self._line(at + 1, "cuda.threadfence()", *[f"{a.name} = {start_of_accumulator(a)}" for a in gathered])
+        self._line(at, *last_to_finish(tickets, "tile", parts))
+        self._line(at + 1, *[f"{a.name} = {start_of_accumulator(a)}" for a in gathered])
         depth = self._under(at + 1, condition)
         self._line(depth, f"for at in range(lane, {parts}, {lanes}):")
         for a in gathered:
@@ -377,7 +366,10 @@ class CudaEmitter:
     def _carried_by_block(self) -> None:
         """As many steps at a time as a block has threads; `before` is what all earlier ones have come to."""
         (symbol,) = self.inner
-        self._begin_block(self.nest.carries)
+        self._share(0, self.nest.carries)
+        self._line(0, "thread = cuda.threadIdx.x")
+        steps = self._begin(of_blocks, "point", self.outer)
+        self._statements(PRE, 0, 1)
         for c in self.nest.carries:
             self._line(1, f"before_{c.name} = {start_of(c)}")
         inside = f"if {symbol.name} < {symbol.extent}:"
@@ -394,6 +386,7 @@ class CudaEmitter:
                     self._line(2, inside)
         self._stores(PRE, 3)
         self._line(2, "cuda.syncthreads()")
+        self._line(1, steps.end)
 
     def _running(self, c: Carried) -> None:
         """Every thread's value becomes that of all threads up to it, and of all earlier steps."""
@@ -448,12 +441,14 @@ class CudaEmitter:
         self._line(depth, f"for {name} in range({first}, {end}, {step}):")
         self._places(depth + 1, name, symbols)
 
-    def _one_step(self, depth: int, name: str, symbols: Sequence[Symbol]) -> None:
-        """The point of several loops that is this thread's, if there is one."""
+    def _begin(self, share: Callable[[str, int], SharedSteps], name: str, symbols: Sequence[Symbol]) -> SharedSteps:
+        """Begin what is done at all points of several loops, which threads of the grid share, or blocks."""
         name = symbols[0].name if len(symbols) == 1 else name
-        self._line(depth, f"{name} = cuda.grid(1)", f"if {name} < {math.prod(s.extent for s in symbols)}:")
-        if len(symbols) != 1:
-            self._places(depth + 1, name, symbols)
+        steps = share(name, math.prod(s.extent for s in symbols))
+        self._line(0, *(steps.one if self.mapping.one_step else steps.begin))
+        if len(symbols) > 1:
+            self._places(1, name, symbols)
+        return steps
 
     def _places(self, depth: int, name: str, symbols: Sequence[Symbol]) -> None:
         """The variables of several loops, of a point among all of theirs."""
@@ -461,6 +456,7 @@ class CudaEmitter:
             self._line(depth, f"{symbols[0].name} = {name}")
             return
         extents = [s.extent for s in symbols]
+        self._line(depth, f"{name} = {in_32_bits(name, math.prod(extents))}")
         for symbol, value in zip(symbols, delinear(data(name, 0, math.prod(extents) - 1), extents)):
             self._line(depth, f"{symbol.name} = {value.text()}")
 
@@ -525,6 +521,24 @@ class CudaEmitter:
 
     def _element(self, buffer: Buffer, offset: Affine) -> str:
         return f"{self.parameters[buffer.storage][0]}[{offset.text()}]"
+
+
+def last_to_finish(tickets: str, place: str, parts: int) -> list[str]:
+    """Lines that end in the condition under which a block is the last of those that share a result: it sees theirs.
+
+    The thread that takes the ticket has a fence before it, behind a barrier, for what all of the block have written,
+    and one after it, before a barrier, for what all of them read.
+    """
+    return [
+        "cuda.syncthreads()",
+        "is_last = i32(0)",
+        "if thread == 0:",
+        "    cuda.threadfence()",
+        f"    if cuda.atomic.inc({tickets}, {place}, u32({parts - 1})) == u32({parts - 1}):",
+        "        is_last = i32(1)",
+        "    cuda.threadfence()",
+        "if cuda.syncthreads_or(is_last):",
+    ]
 
 
 def memory_type(dtype: np.dtype) -> str:

@@ -7,7 +7,10 @@ Merge Path, ICS 2012), so that all blocks have as much to do, down to the last m
 
 from __future__ import annotations
 
+from functools import partial
+
 from functad import machine_model
+from functad.backends.cuda.kernels.shared_steps import in_32_bits, of_blocks
 from functad.backends.cuda.kernels.sort_words import Runs, SortKernel, SortWriter
 from functad.lowering.steps import SortStep
 from functad.primitives.loops.kernel_text import KernelText
@@ -61,7 +64,7 @@ class _MergeSort(SortWriter):
         for k, word in enumerate(self.words):
             text.line(f"tile{k} = cuda.shared.array({tile}, {word.dtype.name})")
         text.line("thread = cuda.threadIdx.x")
-        with text.loop("part", "cuda.blockIdx.x", parts, "cuda.gridDim.x"):
+        with of_blocks("part", parts).within(text):
             with text.loop("i", "thread", tile, "THREADS"):
                 self._find(text)
                 for k, word in enumerate(self.words):  # what is no element comes behind all that are
@@ -112,11 +115,12 @@ class _MergeSort(SortWriter):
             for k, word in enumerate(self.words):
                 text.line(f"{name}{k} = cuda.shared.array({tile}, {word.dtype.name})")
         text.line("ends = cuda.shared.array(2, int64)", "thread = cuda.threadIdx.x")
+        small = partial(in_32_bits, most=4 * rows.count * rows.length)
         text.line(f"length = {run if target is None else 'run[0]'}")
-        text.line(f"pairs = ({rows.length - 1} + 2 * length) // (2 * length)")
-        text.line(f"tiles = (min(2 * length, {kept}) + {tile - 1}) // {tile}")
-        with text.loop("part", "cuda.blockIdx.x", f"{rows.count} * pairs * tiles", "cuda.gridDim.x"):
-            text.line("r = part // (pairs * tiles)", "first = 2 * length * (part // tiles % pairs)")
+        text.line(f"pairs = {small(f'{rows.length - 1} + 2 * length')} // {small('2 * length')}")
+        text.line(f"tiles = {small(f'min(2 * length, {kept}) + {tile - 1}')} // {tile}")
+        with of_blocks("part", f"{rows.count} * pairs * tiles", rows.count * rows.length).within(text):
+            text.line(f"r = part // {small('pairs * tiles')}", "first = 2 * length * (part // tiles % pairs)")
             text.line(f"begin = {tile} * (part % tiles)")
             text.line(f"left = min(length, {rows.length} - first)")
             text.line(f"right = min(length, {rows.length} - first - left)")

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functad import machine_model
 from functad.backends.cuda.kernels.emit import SHARED_TYPES, CudaEmitter, CudaKernel
 from functad.backends.cuda.kernels.mapping import LoopMapping, MappedLoop
+from functad.backends.cuda.kernels.shared_steps import in_32_bits, of_blocks
 from functad.lowering.nests.affine import Affine, Symbol, data
 from functad.lowering.nests.names import renamed, words_in
 from functad.lowering.nests.nest import Nest, OwnedRows, Statement, Update, fresh, names_of
@@ -76,7 +77,8 @@ class _OwnedRowsEmitter(CudaEmitter):
         self._line(0, f"sums = cuda.shared.array({self.groups * self.size}, {kind})")
         self._line(0, f"found = cuda.shared.array({self.listed}, int32)")
         self._line(0, f"counts = cuda.shared.array({self.threads}, int32)", "thread = cuda.threadIdx.x")
-        self._line(0, f"for part in range(cuda.blockIdx.x, {self.blocks}, cuda.gridDim.x):")
+        steps = of_blocks("part", self.blocks)
+        self._line(0, *steps.begin)
         self._line(1, f"low = {self.rows} * part", f"stop = min(low + {self.rows}, {self.owned.end})")
         self._line(1, f"for e in range(thread, {self.groups * self.size}, {self.threads}):")
         self._line(2, f"sums[e] = {identity_element(self.update.kind, self.dtype)}")
@@ -87,6 +89,7 @@ class _OwnedRowsEmitter(CudaEmitter):
         self._list_updates()
         self._put_to_rows()
         self._write_rows()
+        self._line(1, steps.end)
         parameters = tuple(self.parameters.values())
         return CudaKernel("\n".join(self.lines) + "\n", parameters, self.mapping, self.threads)
 
@@ -141,8 +144,8 @@ class _OwnedRowsEmitter(CudaEmitter):
         length, others = self.owned.length, self.others
         values = needed_for(self.nest.statements, words_in(self.update.value))
         self._line(3, f"group = thread // {length}", f"n_here = min(total - base, {self.listed})")
-        self._line(3, f"last = (group + 1) * n_here // {self.groups}", f"if group < {self.groups}:")
-        self._line(4, f"for e in range(group * n_here // {self.groups}, last, {self.at_once}):")
+        self._line(3, f"last = {in_32_bits('(group + 1) * n_here')} // {self.groups}", f"if group < {self.groups}:")
+        self._line(4, f"for e in range({in_32_bits('group * n_here')} // {self.groups}, last, {self.at_once}):")
         if length > self.threads:
             self._line(5, f"for k in range(thread, {length}, {self.threads}):")
         else:
@@ -154,7 +157,7 @@ class _OwnedRowsEmitter(CudaEmitter):
         for item in range(self.at_once):
             number, names = self._copied_names(values)
             here = fresh("here", self.taken)
-            self._line(depth, f"{here} = i64(found[min(e + {item}, last - 1)])")
+            self._line(depth, f"{here} = {in_32_bits(f'found[min(e + {item}, last - 1)]')}")
             self._line(depth, f"{number} = first + {here} % {self.looks}")
             for s in values:
                 self._line(depth, self._text(self._at_update(s, number, names)))

@@ -7,13 +7,11 @@ left, or the count of a tile (Adinets & Merrill, Onesweep, 2022). Whole numbers 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import numpy as np
 
 from functad import machine_model
 from functad.backends.cuda.kernels.carried import clearing
+from functad.backends.cuda.kernels.shared_steps import in_32_bits, of_blocks
 from functad.backends.cuda.kernels.sort_words import Runs, SortKernel, SortWriter
 from functad.lowering.memory.buffers import new_buffer
 from functad.lowering.nests.printing import Parameter
@@ -93,14 +91,15 @@ class _RadixSort(SortWriter):
         with text.loop("i", "thread", counts, "THREADS"):
             text.line("counts[i] = 0")
         text.line("cuda.syncthreads()")
-        with self._parts(text, f"range(cuda.blockIdx.x, {self.parts}, cuda.gridDim.x)"):
+        with of_blocks("part", self.parts).within(text):
+            self._place(text)
             with text.loop("i", "thread", "count", "THREADS"):
                 text.line("j = first + i")
                 self._read_words(text, None, "word", "")
                 for p, digit in enumerate(self.digits):
                     value = self._value(digit, f"word{digit.word}", str(digit.of_word))
                     text.line(f"cuda.atomic.add(counts, {self.radix * p} + {value}, 1)")
-            text.line("cuda.syncthreads()", "following = part + cuda.gridDim.x")
+            text.line("cuda.syncthreads()", f"following = {in_32_bits('part + cuda.gridDim.x', self.parts)}")
             with text.block(f"if following >= {self.parts} or following // {self.tiles} != r:"):
                 with text.loop("i", "thread", counts, "THREADS"):
                     with text.block("if counts[i] > 0:"):
@@ -123,7 +122,8 @@ class _RadixSort(SortWriter):
         own = source is not None and target is not None
         text.line("thread = cuda.threadIdx.x", f"digit = {'run[0]' if own else number}", "tag = 2 * digit + 1")
         self._take_part(text)
-        with self._parts(text, "point"):
+        with text.block(f"while part < {self.parts}:"):
+            self._place(text)
             with text.loop("i", "thread", self.radix, "THREADS"):
                 counts = f"marks[{len(self.digits)} + {self.radix} * ({len(self.digits)} * r + digit) + i]"
                 text.line(f"begins[i] = {counts}", f"begins[{self.radix} + i] = 0")
@@ -176,17 +176,12 @@ class _RadixSort(SortWriter):
         """The next tile for which there is no block yet."""
         with text.block("if thread == 0:"):
             text.line("ticket[0] = cuda.atomic.add(marks, digit, 1)")
-        text.line("cuda.syncthreads()", "point = i64(ticket[0])", "cuda.syncthreads()")
+        text.line("cuda.syncthreads()", f"part = {in_32_bits('ticket[0]')}", "cuda.syncthreads()")
 
-    @contextmanager
-    def _parts(self, text: KernelText, where: str) -> Iterator[None]:
-        """Tile `part`, of row r, from `first` on: those of a range, or as long as there are any at a point."""
-        with text.block(f"for part in {where}:" if where.startswith("range") else f"while {where} < {self.parts}:"):
-            if not where.startswith("range"):
-                text.line(f"part = {where}")
-            text.line(f"r = part // {self.tiles}", f"first = {self.tile} * (part % {self.tiles})")
-            text.line(f"count = min({self.tile}, {self.rows.length} - first)")
-            yield
+    def _place(self, text: KernelText) -> None:
+        """Tile `part`, of row r, from `first` on."""
+        text.line(f"r = part // {self.tiles}", f"first = {self.tile} * (part % {self.tiles})")
+        text.line(f"count = min({self.tile}, {self.rows.length} - first)")
 
     def _read_words(self, text: KernelText, source: Runs | None, name: str, index: str) -> None:
         """The words of element j of row r."""

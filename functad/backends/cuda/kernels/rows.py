@@ -58,8 +58,12 @@ def _reduces_rows(nest: Nest) -> bool:
     rows = nest.loops[0].extent if nest.loops else 0
     if not rows or not nest.accumulators or nest.reduced[0] or not all(nest.reduced[1:]):
         return False
-    short = nest.points // rows <= machine_model.CUDA_SHORT_ROW
-    return (short or rows >= machine_model.CUDA_FEWEST_ROWS) and in_any_order(nest)
+    return _are_for_blocks(nest, rows) and in_any_order(nest)
+
+
+def _are_for_blocks(nest: Nest, rows: int) -> bool:
+    """Whether rows keep a GPU busy with a block for each: there are many, or they are short."""
+    return rows >= machine_model.CUDA_FEWEST_ROWS or nest.points // rows <= machine_model.CUDA_SHORT_ROW
 
 
 class _RowGroup:
@@ -84,7 +88,7 @@ class _RowGroup:
         cut, whole = _cut(step.nest, rows), None
         if cut is None and (apart := rows_apart(step.nest, rows)) is not None:
             cut, whole = apart
-        if cut is None or not self._may_wait(step):
+        if cut is None or not _are_for_blocks(cut, rows) or not self._may_wait(step):
             return False
         shared = self._shared + shared_bytes(cut, self._threads)
         if shared > machine_model.CUDA_SHARED_BYTES or not self._memory.takes(cut):

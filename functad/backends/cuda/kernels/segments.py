@@ -11,6 +11,7 @@ from dataclasses import replace
 from functad import machine_model
 from functad.backends.cuda.kernels.emit import CudaEmitter, CudaKernel, loaded_text, stored_text
 from functad.backends.cuda.kernels.mapping import map_nest, map_range
+from functad.backends.cuda.kernels.shared_steps import of_threads
 from functad.lowering.memory.buffers import Buffer, new_buffer
 from functad.lowering.nests.nest import PRE, Nest, Segments, Update, fresh, names_of
 from functad.lowering.nests.updates import may_be_parted
@@ -59,7 +60,8 @@ class _SegmentsEmitter(CudaEmitter):
         """The sums of a level. A part is summed if its first update is of a segment that is longer than half a part."""
         width, end = self._width(level), self.sums[level - 1].size
         self._constants()
-        self._line(0, f"for {self.place} in range(cuda.grid(1), {end}, cuda.gridsize(1)):")
+        steps = of_threads(self.place, end)
+        self._line(0, *steps.begin)
         self._line(
             1, f"{self.first} = {self.place} // {self.length} * {width}", f"{self.here} = {self._row_at(self.first)}"
         )
@@ -81,6 +83,7 @@ class _SegmentsEmitter(CudaEmitter):
             self._line(2, f"while {self.at} < {self.stop} and {self._row_at(self.at)} == {self.here}:")
             self._add_sum(level - 1, 3)
         self._line(2, f"{self.sums_called[level - 1]}[{self.place}] = {self.total}")
+        self._line(1, steps.end)
         used = [*self.parameters.values()] if level == 1 else [self.parameters[self.segments.rows.storage]]
         used = [p for p in used if p[1].storage is not self.update.buffer.storage]
         more = [(self.sums_called[k], self.sums[k], "w" if k == level - 1 else "r") for k in range(level)[-2:]]
@@ -90,7 +93,7 @@ class _SegmentsEmitter(CudaEmitter):
         """The updates of each element, by the thread of the first of them; if they set it, of the last."""
         step, only = self.step.name, self.update.kind == "set"
         self._constants()
-        self._loop(0, self.place, self.nest.loops, "cuda.grid(1)", "cuda.gridsize(1)")
+        steps = self._begin(of_threads, self.place, self.nest.loops)
         self._line(1, f"{self.here} = {self._row_at(step)}")
         is_other = self._is_other(f"{step} + 1", self.count - 1) if only else self._is_other(f"{step} - 1", 0)
         self._line(1, f"if {self.here} < {self.segments.end} and {is_other}:")
@@ -109,6 +112,8 @@ class _SegmentsEmitter(CudaEmitter):
         else:
             self._short_segment(before, 2)
         self._line(2, f"{element} = {stored_text(replace(self.update, value=self.total))}")
+        if not self.mapping.one_step:
+            self._line(1, steps.end)
         more = [(name, buffer, "r") for name, buffer in zip(self.sums_called, self.sums)]
         return CudaKernel("\n".join(self.lines) + "\n", (*self.parameters.values(), *more), self.mapping)
 

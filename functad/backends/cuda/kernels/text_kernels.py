@@ -6,19 +6,16 @@ Knows the words of that text; neither primitives nor memory.
 from __future__ import annotations
 
 import ast
-import re
 import textwrap
 from collections.abc import Mapping, Sequence
 
 from functad.backends.cuda.kernels.emit import CudaKernel
 from functad.backends.cuda.kernels.mapping import map_range
+from functad.backends.cuda.kernels.shared_steps import of_threads
 from functad.dtypes import is_narrow_float
 from functad.lowering.nests.printing import Parameter
 from functad.lowering.steps import KernelStep
-from functad.primitives.loops.text import rounding
-
-_RANGE = "range(start, stop)"
-_BOUND = re.compile(r"\b(?:start|stop)\b")
+from functad.primitives.loops.text import indented, rounding
 
 
 def emit_text(step: KernelStep, threads: int) -> CudaKernel:
@@ -27,15 +24,11 @@ def emit_text(step: KernelStep, threads: int) -> CudaKernel:
     Any threads may run any piece of the text's range, so here each thread runs one step of it, or every so many-th.
     """
     mapping = map_range(step.n, threads)
-    every = step.n if mapping.one_step else "cuda.gridsize(1)"
-    body = in_vocabulary(textwrap.dedent(step.body).strip("\n"), step.parameters)
-    if _RANGE in body and not _BOUND.search(body.replace(_RANGE, "")):
-        body = body.replace(_RANGE, f"range(cuda.grid(1), {step.n}, {every})")
-    else:
-        head = f"for start in range(cuda.grid(1), {step.n}, {every}):\n"
-        head += "    stop = start + 1\n" if _BOUND.search(body) else ""
-        body = head + textwrap.indent(body, "    ")
-    return CudaKernel(body + "\n", step.parameters, mapping)
+    steps = of_threads("start", step.n)
+    begin = steps.one if mapping.one_step else steps.begin
+    body = ["stop = start + 1", *in_vocabulary(textwrap.dedent(step.body).strip("\n"), step.parameters).split("\n")]
+    body += [] if mapping.one_step else [steps.end]
+    return CudaKernel("\n".join([begin[0], *indented(begin[1], body)]) + "\n", step.parameters, mapping)
 
 
 def in_vocabulary(body: str, given: Sequence[Parameter]) -> str:

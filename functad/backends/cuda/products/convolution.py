@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functad import machine_model
 from functad.backends.cuda.kernels.emit import SHARED_TYPES, CudaKernel
 from functad.backends.cuda.kernels.mapping import LoopMapping, MappedLoop
+from functad.backends.cuda.kernels.shared_steps import of_blocks, of_threads
 from functad.backends.cuda.products.convolution_tiles import Sums, Tiling, best_tiling, is_direct, terms_of_part
 from functad.backends.cuda.products.epilogues import joined_with
 from functad.backends.cuda.products.kernels import COLUMN, ROW, Ending
@@ -138,7 +139,7 @@ def _direct(step: ConvolutionStep, ending: Ending) -> CudaKernel:
     conv, text, t = step.conv, KernelText(), cast(step.out.dtype)
     places = conv.batch * conv.positions
     outputs = range(conv.outputs)
-    with text.loop("point", "cuda.grid(1)", conv.groups * places, "cuda.gridsize(1)"):
+    with of_threads("point", conv.groups * places).within(text):
         write_index(text, "point", [("g", conv.groups), *_sizes(_place_loops(conv), "")])
         text.line(*[f"acc_{o} = {t}(0)" for o in outputs])
         depth = text.depth
@@ -218,7 +219,7 @@ class _Tiles:
         for share in (self.inputs, self.weights):
             text.line(*share.lines())
         parts = [("q", tiling.parts), ("g", conv.groups), ("row", self.rows), ("column", self.columns)]
-        with text.loop("tile", "cuda.blockIdx.x", math.prod(n for _, n in parts), "cuda.gridDim.x"):
+        with of_blocks("tile", math.prod(n for _, n in parts)).within(text):
             write_index(text, "tile", parts)
             self._places_of_inputs()
             self._outputs_of_weights()

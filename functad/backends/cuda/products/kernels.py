@@ -14,11 +14,13 @@ from dataclasses import replace
 import numpy as np
 
 from functad import machine_model
-from functad.backends.cuda.kernels.emit import TICKETS, CudaKernel, point_of, set_in
+from functad.backends.cuda.kernels.emit import TICKETS, CudaKernel, last_to_finish, point_of, set_in
 from functad.backends.cuda.kernels.mapping import LoopMapping, MappedLoop
+from functad.backends.cuda.kernels.shared_steps import of_blocks
 from functad.backends.cuda.kernels.vectors import PLAIN_MEMORY
 from functad.backends.cuda.products.tiles import PAD, ProductSizes, ProductTile, shared_elements
-from functad.backends.cuda.scalars.words import TERMS
+from functad.backends.cuda.scalars.registry import HAS_ALIGNED_MEMORY
+from functad.backends.cuda.scalars.words import LONGEST_VECTOR, TERMS
 from functad.dtypes import is_narrow_float, kind_of
 from functad.lowering.memory.buffers import Buffer, Storage, new_buffer
 from functad.lowering.nests.affine import data
@@ -273,11 +275,12 @@ class _ProductText:
 
     def kernel(self) -> CudaKernel:
         tile, text, step = self.tile, self.text, self.step
-        text.line(f"shared = cuda.shared.array({shared_elements(tile)}, {self.dtype.name})")
+        aligned = f", {LONGEST_VECTOR}" if HAS_ALIGNED_MEMORY else ""  # else the one array begins at a round place
+        text.line(f"shared = cuda.shared.array({shared_elements(tile)}, {self.dtype.name}{aligned})")
         text.line("thread = cuda.threadIdx.x")
         self._places_of_threads()
         blocks = step.batch * tile.parts * self.down * self.along
-        with text.loop("block", "cuda.blockIdx.x", blocks, "cuda.gridDim.x"):
+        with of_blocks("block", blocks).within(text):
             self._block()
         named = [("q", step.batch), ("part", tile.parts), ("down", self.down), ("across", self.along)]
         mapping = LoopMapping(
@@ -415,12 +418,10 @@ class _ProductText:
         """The last block of a tile adds up what all parts have come to, in their order."""
         text, step, parts = self.text, self.step, self.tile.parts
         results = step.batch * step.m * step.n
-        text.line("cuda.threadfence()", "cuda.syncthreads()", "is_last = i32(0)")
-        tiles = total(("matrix", self.down * self.along), f"block % {self.down * self.along}")
-        with text.block(f"if thread == 0 and cuda.atomic.inc(tickets, {tiles}, u32({parts - 1})) == u32({parts - 1}):"):
-            text.line("is_last = i32(1)")
-        with text.block("if cuda.syncthreads_or(is_last):"):
-            text.line("cuda.threadfence()")
+        tile = total(("matrix", self.down * self.along), f"block % {self.down * self.along}")
+        *lines, condition = last_to_finish("tickets", tile, parts)
+        text.line(*lines)
+        with text.block(condition):
             with self._results(size) as (points, inside):
                 for x in points:
                     text.line(f"place{x} = {ROW}{x} * {step.n} + {COLUMN}{x}", f"value{x} = parts[place{x}]")

@@ -14,6 +14,7 @@ import numpy as np
 from functad import machine_model
 from functad.backends.cuda.kernels.emit import SHARED_TYPES, CudaEmitter, CudaKernel, memory_type, set_in
 from functad.backends.cuda.kernels.mapping import LoopMapping, MappedLoop
+from functad.backends.cuda.kernels.shared_steps import of_blocks
 from functad.backends.cuda.kernels.vectors import WIDTH, in_fours
 from functad.backends.cuda.products.kernels import emit_rows_of_product, operand_layouts, sizes_of
 from functad.backends.cuda.products.row_loops import (
@@ -223,7 +224,8 @@ class _RowLoopText:
     def kernel(self) -> CudaKernel:
         lines = [*self._shared(), "thread = cuda.threadIdx.x"]
         lines += [f"lane = thread % {self.lanes}", f"row_here = thread // {self.lanes}", "slot_here = cuda.blockIdx.x"]
-        lines.append(f"for block in range(cuda.blockIdx.x, {self.units}, cuda.gridDim.x):")
+        steps = of_blocks("block", self.units)
+        lines += steps.begin
         axes = self.axes
         places = [("step_here", axes.steps, axes.matrices * self.tiles)]
         places += [(symbol.name, symbol.extent, each * self.tiles) for symbol, each in axes.matrix.terms]
@@ -231,7 +233,7 @@ class _RowLoopText:
             whole = f"block // {each}" if each > 1 else "block"
             is_first = each * extent == self.units
             lines.append(f"    {name} = {'0' if extent == 1 else whole if is_first else f'{whole} % {extent}'}")
-        lines += self._lines(self.rows.items, 1)
+        lines += [*self._lines(self.rows.items, 1), f"    {steps.end}"]
         shared = {s.buffer.storage for s in self.slots if s.is_shared and s.buffer}
         given = [p for storage, p in self.names.items() if storage not in shared]
         mapping = LoopMapping(

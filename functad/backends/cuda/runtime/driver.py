@@ -33,7 +33,7 @@ _DYNAMIC_SHARED = 8  # attribute of functions
 _DEFAULT_SHARED = 48 << 10  # bytes; more must be asked for
 
 
-_OUT_OF_MEMORY = 2
+_OUT_OF_MEMORY, _NOT_READY = 2, 600
 
 
 class DeviceFacts(NamedTuple):
@@ -374,6 +374,14 @@ class CudaDriver:
     def synchronize(self) -> None:
         """Wait until all is done that was started."""
         self._settle()
+
+    @_in_context
+    def is_idle(self) -> bool:
+        """Whether all is done that was started."""
+        code = self.code("cuStreamQuery", self.stream)
+        if code != _NOT_READY:
+            self.check(code, "cuStreamQuery")
+        return code == 0
 
     @_in_context
     def synchronize_all(self) -> None:

@@ -34,6 +34,7 @@ PROTOTYPES: dict[str, tuple[str, tuple[Any, ...]]] = {
     "cuCtxSynchronize": ("cuCtxSynchronize", ()),
     "cuStreamCreate": ("cuStreamCreate", (_out, _uint)),
     "cuStreamSynchronize": ("cuStreamSynchronize", (_pointer,)),
+    "cuStreamQuery": ("cuStreamQuery", (_pointer,)),
     "cuStreamWaitEvent": ("cuStreamWaitEvent", (_pointer, _pointer, _uint)),
     "cuPointerGetAttribute": ("cuPointerGetAttribute", (_out, _int, _address)),
     "cuMemGetInfo": ("cuMemGetInfo_v2", (_out, _out)),

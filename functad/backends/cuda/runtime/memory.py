@@ -11,7 +11,6 @@ import numpy as np
 
 from functad.array import read_only_view
 from functad.backends.cuda.runtime.pool import PoolBlock
-from functad.dtypes import plain_dtype
 
 
 class DeviceMemory:
@@ -48,6 +47,24 @@ class DeviceMemory:
             self.kept = read_only_view(found)
         return self.kept
 
+    def ends(self, count: int) -> np.ndarray:
+        """Of each axis the first count + 1 and the last count indices, if it has more: what is printed of a long array.
+
+        Only these are copied, unless the host has all.
+        """
+        chosen = [np.arange(n) if n <= 2 * count + 1 else np.r_[: count + 1, n - count : n] for n in self.shape]
+        if self.kept is not None:
+            return self.kept[np.ix_(*chosen)]
+        found = np.empty([len(c) for c in chosen], self.dtype)
+        row = self.shape[-1]
+        runs = [(0, row)] if found.shape[-1] == row else [(0, count + 1), (row - count, row)]
+        for place in np.ndindex(found.shape[:-1]):
+            begin = row * int(np.ravel_multi_index([c[i] for c, i in zip(chosen, place)], self.shape[:-1]))
+            parts = np.split(found[place], [runs[0][1]])
+            for (first, _), part in zip(runs, parts):
+                self.device.driver.download(part, self.address + (begin + first) * self.dtype.itemsize)
+        return found
+
     def copy(self) -> DeviceMemory:
         """The same elements in other memory of the device."""
         block = self.device.pool.take(self.nbytes, described(self.shape, self.dtype), "a copy")
@@ -63,11 +80,10 @@ class DeviceMemory:
 
     def cuda_array_interface(self) -> dict[str, Any]:
         """Version 3 of the CUDA Array Interface: whoever reads it waits for the stream, and works in its own."""
-        plain = plain_dtype(self.dtype)
         self.block.shared = True
         return {
             "shape": self.shape,
-            "typestr": plain.str,
+            "typestr": self.dtype.str,
             "data": (self.address if self.nbytes else 0, False),  # PyTorch takes nothing that is read-only
             "strides": None,
             "stream": self.device.driver.stream or None,

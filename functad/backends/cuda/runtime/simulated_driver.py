@@ -90,6 +90,9 @@ class SimulatedDriver:
 
     synchronize_all = synchronize
 
+    def is_idle(self) -> bool:
+        return True
+
     def wait_for(self, stream: int) -> None:
         pass
 

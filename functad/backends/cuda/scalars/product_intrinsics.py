@@ -14,7 +14,7 @@ from numba.cuda import cudadecl, cudaimpl
 from functad.backends.cpu.scalars.elementary_numba import from_numba, to_numba
 from functad.backends.cuda.scalars import words as product_words
 from functad.backends.cuda.scalars.intrinsics import _DTYPES, CudaArithmetic, Intrinsic, _Builder, templates, types
-from functad.backends.cuda.scalars.words import TERMS
+from functad.backends.cuda.scalars.words import TERMS, vector_alignment
 from functad.dtypes import kind_of
 
 IRValues = list[ir.Value]
@@ -46,7 +46,7 @@ class _WordWriter:
             places = [self.builder.gep(pointer, [self.number(x)]) for x in range(width)]
             return [self.builder.load(place) for place in places]
         vector = ir.VectorType(element, width)
-        aligned = min(width * self.call.args[k].dtype.bitwidth // 8, _ALIGNED)
+        aligned = vector_alignment(width, self.call.args[k].dtype.bitwidth // 8)
         whole = self.builder.load(self.builder.bitcast(pointer, vector.as_pointer()), align=aligned)
         return [self.builder.extract_element(whole, ir.Constant(ir.IntType(32), x)) for x in range(width)]
 
@@ -60,7 +60,8 @@ class _WordWriter:
         whole = ir.Constant(vector, ir.Undefined)
         for x, part in enumerate(parts):
             whole = self.builder.insert_element(whole, part, ir.Constant(ir.IntType(32), x))
-        self.builder.store(whole, self.builder.bitcast(pointer, vector.as_pointer()), align=_ALIGNED)
+        aligned = vector_alignment(TERMS, self.call.args[k].dtype.bitwidth // 8)
+        self.builder.store(whole, self.builder.bitcast(pointer, vector.as_pointer()), align=aligned)
 
     def elements(self, k: int) -> IRValues:
         """The elements of the k-th operand, a tuple."""
@@ -68,9 +69,6 @@ class _WordWriter:
 
     def result(self, values: IRValues) -> ir.Value:
         return self.context.make_tuple(self.builder, self.call.return_type, values)
-
-
-_ALIGNED = 16  # bytes: a load takes no more
 
 
 def _is_float(numba_type: Any) -> bool:

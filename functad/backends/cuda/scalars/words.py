@@ -11,6 +11,12 @@ import numpy as np
 
 WIDTH = 4  # elements that one instruction loads or stores
 TERMS = 4  # that a thread adds at a time
+LONGEST_VECTOR = 16  # bytes, of which one instruction loads or stores no more
+
+
+def vector_alignment(width: int, itemsize: int) -> int:
+    """Of how many bytes the address of a vector must be a multiple."""
+    return min(width * itemsize, LONGEST_VECTOR)
 
 
 def load4(array: Any, first: int) -> tuple[Any, ...]:

@@ -1,0 +1,163 @@
+"""Checks of where results lie and of what is copied back for them, for the simulator's process.
+
+`cuda_simulated.py` runs them; those of arrays themselves stand in `cuda_array_checks.py`.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from cuda_array_checks import Transfers, X, gpu, on_gpu, on_second
+from cuda_check_tools import NARROW, checks_of, raised, second_gpu
+
+import functad
+import functad.numpy as jnp
+from functad import optim, random, train
+from functad.device_arrays import DeviceArray
+from functad.errors import CopyError, DeviceError, DTypeError
+from functad.tree_util import tree_leaves
+
+
+def check_derivatives_lie_where_values_do() -> None:
+    """Those that do not depend on values, too: nobody computes them of arrays."""
+
+    def linear(x: Any) -> Any:
+        return (x * 2).sum()
+
+    def unused(x: Any) -> Any:
+        return jnp.float32(1) * 3
+
+    functions: dict[str, Callable[..., Any]] = {
+        "grad": functad.grad(linear), "unused": functad.grad(unused), "jacrev": functad.jacrev(lambda x: x + 1),
+        "hessian": functad.hessian(linear), "jacfwd": functad.jacfwd(lambda x: x * 2),
+        "value_and_grad": lambda x: functad.value_and_grad(linear)(x)[1],
+        "jvp": lambda x: functad.jvp(lambda x: x.at[:].set(0.0), (x,), (x,))[1],
+        "vjp": lambda x: functad.vjp(lambda x, y: y, x, x)[1](x),
+        "linearize": lambda x: functad.linearize(lambda x: x.at[:].set(0.0), x)[1](X),
+        "jitted": functad.jit(functad.grad(linear)),
+    }  # fmt: skip
+    with functad.default_device(gpu()):
+        free = jnp.asarray(X)
+    for name, function in functions.items():
+        expected = tree_leaves(function(jnp.asarray(X)))
+        for x in (on_gpu(X), free):
+            for got, want in zip(tree_leaves(function(x)), expected, strict=True):
+                assert isinstance(got, DeviceArray) and got.committed is x.committed, (name, x.committed)
+                assert np.array_equal(got, want) and (got.dtype, got.weak_type) == (want.dtype, want.weak_type), name
+        assert not any(isinstance(leaf, DeviceArray) for leaf in expected), name
+
+
+def check_what_is_differentiated_does_not_move() -> None:
+    """It says so, where JAX would move it and its derivative; what is jitted runs on one device."""
+
+    def moved(x: Any, device: Any = "cuda") -> Any:
+        return (functad.device_put(x, device) * 2).sum()
+
+    for transform in (functad.grad, functad.jacfwd, functad.value_and_grad):
+        message = raised(DeviceError, lambda transform=transform: transform(moved)(X))
+        assert "argument `x`" in message and "on cpu:0" in message and "to cuda:0: put it there before" in message
+    assert "to cpu:0" in raised(DeviceError, lambda: functad.grad(lambda x: moved(x, "cpu"))(on_gpu(X)))
+    assert functad.grad(moved)(on_gpu(X)).device is gpu()
+    assert functad.grad(lambda x: moved(x, x.device))(on_gpu(X)).device is gpu()
+    assert functad.jit(moved)(X).device is functad.devices("cpu")[0]
+
+
+def check_sizes_that_depend_on_values() -> None:
+    """Python reads the values, and what it makes of them goes back."""
+    functions: list[Callable[[Any], Any]] = [
+        jnp.nonzero, jnp.flatnonzero, jnp.argwhere, lambda x: jnp.where(x > 2), jnp.unique,
+        lambda x: jnp.unique(x, return_index=True, return_inverse=True, return_counts=True),
+        lambda x: jnp.unique(x, axis=0), lambda x: jnp.union1d(x, X[0]), lambda x: jnp.setdiff1d(x, X[0]),
+        lambda x: jnp.intersect1d(x, X[0], return_indices=True), lambda x: jnp.setxor1d(x, X[0]), lambda x: x[x > 2],
+        lambda x: jnp.array([x[0, 0], x[0, 1]]), lambda x: jnp.asarray([[1.0, x[0, 0]], [2, 3]]),
+        lambda x: jnp.imag(x), lambda x: jnp.isinf(x.astype(int)), lambda x: jnp.isreal(x),
+    ]  # fmt: skip
+    for i, function in enumerate(functions):
+        for got, want in zip(tree_leaves(function(on_gpu(X))), tree_leaves(function(jnp.asarray(X))), strict=True):
+            assert isinstance(got, DeviceArray) and got.committed and not isinstance(want, DeviceArray), i
+            assert np.array_equal(got, want) and (got.dtype, got.weak_type) == (want.dtype, want.weak_type), i
+    host = functad.device_put(X, "cpu")
+    assert jnp.unique(host).committed and jnp.array([host[0, 0], 1.0]).committed and not jnp.unique(X).committed
+    with functad.default_device(gpu()):
+        assert jnp.unique(X).device is gpu() and not jnp.unique(X).committed
+
+
+def check_sizes_that_depend_on_values_of_two_devices() -> None:
+    x, y = on_gpu(X), on_second(X)
+    assert jnp.unique(y).device is second_gpu()
+    assert "`" not in raised(DeviceError, lambda: jnp.array([x[0, 0], y[0, 0]])).partition(" was given")[0]
+
+
+def check_types_are_asked_for_without_a_copy() -> None:
+    """By NumPy's functions of types, and by functions that look at types only."""
+    x, steps = on_gpu(X), on_gpu(np.float32([0.5, 1]))
+    with Transfers() as transfers:
+        assert not np.iscomplexobj(x) and np.isrealobj(x) and np.shape(x) == (2, 3)
+        assert (np.ndim(x), np.size(x), np.size(a=x, axis=1), np.common_type(x, X)) == (2, 6, 3, np.float32)
+        clipped = jnp.clip(x, 1, steps[1])
+        others = [
+            jnp.quantile(x, steps), jnp.nanmedian(x), jnp.interp(x, steps, steps), jnp.corrcoef(x),
+            jnp.take(x, on_gpu(np.array([0, 4])), mode="clip"), jnp.allclose(x, x), x.clip(0),
+        ]  # fmt: skip
+        assert not transfers.count
+    assert np.array_equal(clipped, np.clip(X, 1, 1)) and all(isinstance(o, DeviceArray) for o in others)
+
+
+def check_what_other_libraries_may_not_take() -> None:
+    x, key = on_gpu(X), on_gpu(random.key(0))
+    assert not hasattr(key, "__cuda_array_interface__")
+    assert "keys" in raised(DTypeError, key.__dlpack__) and "keys" in raised(DTypeError, random.key(0).__dlpack__)
+    assert on_gpu(X.astype(np.float16)).__cuda_array_interface__["typestr"] == "<f2"
+    for name in set(NARROW) - {"float16"}:  # no dtype of NumPy's, so others would read it as integers
+        assert not hasattr(on_gpu(jnp.ones(2, name)), "__cuda_array_interface__")
+    assert x.platform() == "gpu" and x.is_ready() and jnp.asarray(X).platform() == "cpu"
+    assert "lies on cuda:0" in raised(CopyError, lambda: x.__dlpack__(dl_device=(2, 7)))
+    assert "as a copy only" in raised(CopyError, lambda: x.__dlpack__(dl_device=(1, 0), copy=False))
+    assert np.array_equal(np.from_dlpack(x, device="cpu"), X)
+    assert "by a copy only" in raised(CopyError, lambda: np.asarray(x, np.float64, copy=False))
+    assert x.astype(np.int32, device="cpu").device is functad.devices("cpu")[0]
+    for name in ("cpu", "cuda", "to"):
+        assert "device_put(x" in raised(AttributeError, lambda name=name: getattr(x, name))
+
+
+def check_what_is_printed_is_copied() -> None:
+    """And prints as on the host, whatever was copied before."""
+    for shape in ((5000,), (3, 2000), (2000, 3), (7, 300), (8, 9, 70), (1, 7, 7, 8, 30)):
+        values = np.arange(np.prod(shape), dtype=np.float32).reshape(shape) * 1.5
+        for dtype in (np.float32, np.int16, np.complex64, np.float16):
+            host, x = jnp.asarray(values.astype(dtype)), on_gpu(values.astype(dtype))
+            with Transfers() as transfers:
+                assert repr(x) == repr(host) and str(x) == str(host) and f"{x}" == f"{host}", (shape, dtype)
+                assert transfers.nbytes < x.nbytes / 2 or len(shape) > 3
+            assert np.array_equal(x, host) and repr(x) == repr(host)  # the host has all of it now
+    x = on_gpu(np.arange(2000))
+    for options in ({"threshold": 5000}, {"edgeitems": 1}, {"threshold": 10, "edgeitems": 4}, {"threshold": 0}):
+        with np.printoptions(**options):
+            assert repr(x) == repr(jnp.arange(2000, dtype=x.dtype)) and repr(x[0]) == repr(
+                jnp.asarray(np.asarray(x[0]))
+            )
+
+
+def check_training_goes_on_where_it_was() -> None:
+    """From a file, too, whose arrays are NumPy's."""
+    data = {"x": X[:, :2], "y": X[:, 2]}
+
+    def loss(w: Any, batch: Any, key: Any) -> Any:
+        return ((batch["x"] @ w - batch["y"]) ** 2).mean()
+
+    with tempfile.TemporaryDirectory() as folder:
+        path, ends = f"{folder}/run.npz", []
+        for put, until in ((functad.device_put, 2), (on_gpu, 1), (on_gpu, 2)):
+            history = train.fit(
+                loss, put(jnp.zeros(2)), optim.adam(0.1), data, until=until, batch_size=1, key=random.key(0),
+                checkpoint=path if until == 1 else None, resume=path if len(ends) == 2 else None,
+            )  # fmt: skip
+            ends.append(history.last.run.params)
+    assert [end.device for end in ends] == [functad.devices("cpu")[0], gpu(), gpu()]
+    np.testing.assert_allclose(ends[2], ends[0], rtol=1e-5)
+
+
+CHECKS = {f"arrays, {name.replace('_', ' ')}": check for name, check in checks_of(globals()).items()}
