@@ -56,7 +56,7 @@ class _ThreadsOfBlock:
         self.error: Exception | None = None
         self._waiting: list[_Thread] = []
         self._going_on: list[_Thread] = []
-        self._over = threading.Semaphore(0)
+        self._over = _closed()
         self._choose = random.Random(0)
 
     def run(self, block: Sequence[int], *args: Any) -> None:
@@ -85,13 +85,20 @@ class _ThreadsOfBlock:
         (self._going_on.pop().turn if self._going_on else self._over).release()
 
 
+def _closed() -> threading.Lock:
+    """What one thread waits for by `acquire`, and another opens by `release`: in fewer steps than a semaphore."""
+    lock = threading.Lock()
+    lock.acquire()
+    return lock
+
+
 class _Thread(threading.Thread):
     """One of Python's threads, as which threads of a block run that need not wait for one another, then another one."""
 
     def __init__(self, block: _ThreadsOfBlock) -> None:
         super().__init__(name="functad-simulated", daemon=True)
         self.block = block
-        self.turn = threading.Semaphore(0)
+        self.turn = _closed()
 
     def run(self) -> None:
         block, three = self.block, import_module("numba.cuda.simulator.kernelapi").Dim3
