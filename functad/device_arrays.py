@@ -210,15 +210,17 @@ def common_device(values: Sequence[Any], names: Callable[[int], str], what: str)
 
 
 class DevicePlace(NamedTuple):
-    """Where an array lies on a device, and whether on purpose."""
+    """Where an array lies, and whether on purpose."""
 
     device: Device
     committed: bool
 
 
 def place_of(x: Any) -> DevicePlace | None:
-    """The place of an array on a GPU; None for all else."""
-    return DevicePlace(device_of(x), is_committed(x)) if isinstance(x, DeviceArray) else None
+    """The place of an array on a GPU, or of one that was put on the CPU on purpose; None for all else."""
+    if isinstance(x, DeviceArray) or is_committed(x):
+        return DevicePlace(device_of(x), is_committed(x))
+    return None
 
 
 def at_place(x: Any, place: DevicePlace | None) -> Any:

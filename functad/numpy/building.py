@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from functad.array import Array, ArrayImpl
-from functad.device_arrays import at_place, place_of
+from functad.device_arrays import beside, gpus
 from functad.dtypes import kind_of
 from functad.errors import UnsupportedNumpyError
 from functad.evaluation import aval_of
@@ -52,9 +52,8 @@ def filled(value: Any, shape: tuple[int, ...]) -> Array:
 
 def filled_like(value: Any, x: Array) -> Array:
     """An operand of rank 0 repeated to the shape of an array, where that lies."""
-    place = place_of(x)
-    if place is not None:
-        value = at_place(ArrayImpl(np.asarray(value), aval_of(value).weak_type), place)
+    if gpus and isinstance(x, ArrayImpl):
+        value = beside(ArrayImpl(np.asarray(value), aval_of(value).weak_type), [x], "filled_like")
     return filled(value, x.shape)
 
 

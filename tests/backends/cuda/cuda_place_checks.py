@@ -65,6 +65,22 @@ def check_derivatives_stay_where_others_are_on_purpose() -> None:
         assert np.array_equal(found * kept, function(X, X) * X), i
 
 
+def check_what_was_put_on_the_cpu_keeps_its_derivatives_there() -> None:
+    """And what is made of its type: neither goes to the default device."""
+    functions: list[Callable[[Any], Any]] = [
+        functad.grad(lambda x: (x * 2).sum()), functad.grad(lambda x: jnp.float32(1) * 3),
+        functad.jacfwd(lambda x: x[0] * 2), functad.jacrev(lambda x: x[0] * 2),
+        lambda x: functad.jvp(lambda x: x.at[:].set(0.0), (x,), (X,))[1],
+        jnp.imag, lambda x: jnp.isinf(x.astype(int)), jnp.iscomplex,
+    ]  # fmt: skip
+    with functad.default_device(gpu()):
+        kept = functad.device_put(X, "cpu")
+        for i, function in enumerate(functions):
+            found = function(kept)
+            assert found.device.platform == "cpu" and found.committed, i
+            assert np.array_equal(found, function(X)), i
+
+
 def check_what_is_differentiated_does_not_move() -> None:
     """It says so, where JAX would move it and its derivative; what is jitted runs on one device."""
 
