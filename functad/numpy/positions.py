@@ -23,7 +23,7 @@ import numpy as np
 from functad import dtypes
 from functad.array import Array
 from functad.dtypes import kind_of
-from functad.errors import ArgumentError
+from functad.errors import ArgumentError, ShapeError
 from functad.numpy import arithmetic, indexing, manipulation
 from functad.numpy.building import as_array
 from functad.numpy.promotion import (
@@ -142,12 +142,15 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Array:
         x, axis = manipulation.ravel(x), 0
     index = canonical_axis("insert", axis, x.ndim)
     new = convert(new, x.dtype)
-    new = reshape_to(new, (*(1,) * (x.ndim - new.ndim), *new.shape))
+    own = (*(1,) * (x.ndim - new.ndim), *new.shape)
+    if any(n != 1 for n in own[: len(own) - x.ndim]):
+        raise ShapeError(f"insert: values of shape {new.shape} have more axes than the array, of shape {x.shape}")
+    new = reshape_to(new, own[len(own) - x.ndim :])
     length = x.shape[index]
     known: Any = np.arange(length)[obj] if isinstance(obj, slice) else np.asarray(obj)
     if kind_of(known.dtype) == "b":
         known = np.flatnonzero(known)
-    positions = known.reshape(-1)
+    positions = known.reshape(-1) if known.size else np.empty(0, np.int64)  # an empty list has floats
     positions = np.where(positions < 0, positions + length, positions)
     if positions.size and (positions.min() < 0 or positions.max() > length):
         raise ArgumentError(f"insert: position {known} is out of bounds for axis {index} of size {length}")

@@ -69,6 +69,7 @@ REFUSED = [
     (lambda: jnp.nonzero(jnp.asarray(1.0)), ArgumentError, "atleast_1d"),
     (lambda: jnp.delete(V, 9), OutOfBoundsError, "index 9"),
     (lambda: jnp.insert(V, 9, 1.0), ArgumentError, "position 9 is out of bounds"),
+    (lambda: jnp.insert(V, 0, X), ShapeError, "have more axes than the array"),
     (lambda: jnp.searchsorted(X, 1.0), ArgumentError, "takes a sorted vector"),
     (lambda: jnp.searchsorted(V, 1.0, side="middle"), ArgumentError, "side must be"),
     (lambda: jnp.lexsort((V, jnp.zeros(3))), ShapeError, "different shapes"),
@@ -307,6 +308,8 @@ def test_infinities_have_no_spacing(dtype):
         (1, [[7, 8, 9], [1, 2, 3]], 0),
         (slice(0, 2), [5, 6], None),
         ([2, 0], 5.5, None),
+        ([], 5, 1),
+        (1, [[7]], None),
         (np.array([True, False, True, False, False, False]), [5, 6], None),
     ],
 )
