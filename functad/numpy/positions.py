@@ -71,7 +71,10 @@ def compress(
     place = canonical_axis("compress", axis, x.ndim)
     mask = as_boolean(condition, "compress")
     if size is None:
-        return take(x, nonzero(mask)[0], place)
+        positions = nonzero(mask)[0]
+        if math.prod(mask.shape) > x.shape[place]:
+            indexing.check_bounds(np.asarray(positions), place, x.shape)
+        return take(x, positions, place)
     positions = nonzero(mask, size=size, fill_value=x.shape[place])[0]
     return take(x, positions, place, mode="fill", fill_value=fill_value)
 
@@ -213,6 +216,6 @@ def ravel_multi_index(
         elif mode == "wrap":
             position = arithmetic.mod(position, n)
         elif not isinstance(position, Tracer):
-            indexing.check_bounds(np.asarray(position), 0, (n,))
+            indexing.check_bounds(np.asarray(position), 0, (n,), wraps=False)
         total = arithmetic.add(total, arithmetic.multiply(position, stride))
     return total if dtype is None else convert(total, dtypes.requested_dtype(dtype))
