@@ -12,7 +12,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from cuda_check_tools import agree, checks_of, numbers, rng, run
+from cuda_check_tools import agree, check_modes, checks_of, numbers, rng, run
 from fuzz.check import changed
 from primitive_form_tools import Together, compare
 
@@ -134,11 +134,17 @@ def check_what_follows_updates_is_their_kernel() -> None:
     def embedding(x: Any, m: Any, r: Any) -> Any:
         return x - 0.1 * functad.grad(lambda x: jnp.sum(jnp.sin(x[at]) * r))(x)
 
-    for fun in (momentum, is_kept, embedding):
+    def is_overwritten(x: Any, m: Any, r: Any) -> Any:
+        y = x.at[at].add(r) * 2
+        return y.at[at].add(r) + 1, y.sum()
+
+    for fun in (momentum, is_kept, embedding, is_overwritten):
         for donated in ((), (0, 1)):
             step = functad.jit(fun, backend="cuda", donate_argnums=donated)
-            text = str(step.lower(x, m, r).kernels)
-            assert text.count("\ndef ") == 2 and "start" in text or donated, text
+            lowered = step.lower(x, m, r)
+            text = str(lowered.kernels)
+            assert text.count("\ndef ") == 2 + (fun is is_overwritten) and "start" in text or donated, text
+            check_modes(lowered._lowered.generated)
             expected = functad.jit(fun, backend="interpreter")(x, m, r)
             got = step(x.copy(), m.copy(), r)
             for e, g in zip(*map(functad.tree_util.tree_leaves, (expected, got)), strict=True):
