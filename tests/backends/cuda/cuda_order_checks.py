@@ -151,6 +151,27 @@ def check_what_follows_updates_is_their_kernel() -> None:
                 compare(np.asarray(e), np.asarray(g), str(fun))
 
 
+def check_updates_do_not_wait_for_what_reads_them_behind_convolutions() -> None:
+    """Nor for what takes the memory of what they read."""
+    at = np.array([3, 0, 3, 8, -1, 20, 3, 5, 5], np.int32)
+    x, r, image, weights = (numbers("float32", *s).astype(np.float32) for s in ((9, 5), (9, 5), (1, 2, 9), (5, 2, 3)))
+
+    def is_read(x: Any, r: Any, image: Any) -> Any:
+        y = jnp.zeros_like(x).at[at].add(r)
+        z = jnp.tanh(lax.conv_general_dilated(image, weights, (1,), "SAME")) + y.reshape(1, 5, 9)
+        return z, y * jnp.sin(z[0, ::2, 1::3]).sum()
+
+    def is_taken(x: Any, r: Any, image: Any) -> Any:
+        z = jnp.tanh(lax.conv_general_dilated(image, weights, (1,), "SAME")) * r.reshape(1, 5, 9)
+        return jnp.zeros_like(x).at[at].add(r) * z[0, ::2, 1::3].sum(), z
+
+    for fun in (is_read, is_taken):
+        expected = functad.jit(fun, backend="interpreter")(x, r, image)
+        got = functad.jit(fun, backend="cuda", donate_argnums=(0, 1))(x.copy(), r.copy(), image)
+        for e, g in zip(expected, got, strict=True):
+            compare(np.asarray(e), np.asarray(g), str(fun))
+
+
 def check_what_is_carried_by_many_blocks() -> None:
     """In one pass: both ways, all kinds, several loops, a last part that is short, more parts than a group has."""
     with changed({"CUDA_CARRIED_ITEMS": 2}):
