@@ -222,8 +222,8 @@ def device_place_of(x: Any) -> DevicePlace | None:
 
 
 def at_place(x: Any, place: DevicePlace | None) -> Any:
-    """The same elements at a place; what lies on its device, or is no concrete array, as it is."""
-    if place is None or not isinstance(x, ArrayImpl) or device_of(x) is place.device:
+    """The same elements at a place; as it is what lies there, was put elsewhere on purpose, or is no concrete array."""
+    if place is None or not isinstance(x, ArrayImpl) or device_of(x) is place.device or is_committed(x):
         return x
     moved = to_device(x, place.device)
     return commit(moved) if place.committed else moved

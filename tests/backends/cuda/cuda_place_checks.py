@@ -50,6 +50,21 @@ def check_derivatives_lie_where_values_do() -> None:
         assert not any(isinstance(leaf, DeviceArray) for leaf in expected), name
 
 
+def check_derivatives_stay_where_others_are_on_purpose() -> None:
+    """They are computed beside what was put on the CPU, so they meet it again."""
+    with functad.default_device(gpu()):
+        free = jnp.asarray(X)
+    kept = functad.device_put(X, "cpu")
+    functions: list[Callable[..., Any]] = [
+        functad.grad(lambda x, y: (x * y).sum()), functad.jacrev(lambda x, y: (x * y).sum(0)),
+        functad.jacfwd(lambda x, y: (x * y).sum(0)), lambda x, y: functad.vjp(lambda x: x * y, x)[1](kept)[0],
+    ]  # fmt: skip
+    for i, function in enumerate(functions):
+        found = function(free, kept)
+        assert found.device.platform == "cpu" and found.committed, i
+        assert np.array_equal(found * kept, function(X, X) * X), i
+
+
 def check_what_is_differentiated_does_not_move() -> None:
     """It says so, where JAX would move it and its derivative; what is jitted runs on one device."""
 
