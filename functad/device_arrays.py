@@ -216,7 +216,7 @@ class DevicePlace(NamedTuple):
     committed: bool
 
 
-def place_of(x: Any) -> DevicePlace | None:
+def device_place_of(x: Any) -> DevicePlace | None:
     """The place of an array on a GPU; None for all else."""
     return DevicePlace(device_of(x), is_committed(x)) if isinstance(x, DeviceArray) else None
 

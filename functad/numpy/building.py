@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from functad.array import Array, ArrayImpl
-from functad.device_arrays import at_place, place_of
+from functad.device_arrays import at_place, device_place_of
 from functad.dtypes import kind_of
 from functad.errors import UnsupportedNumpyError
 from functad.evaluation import aval_of
@@ -52,7 +52,7 @@ def filled(value: Any, shape: tuple[int, ...]) -> Array:
 
 def filled_like(value: Any, x: Array) -> Array:
     """An operand of rank 0 repeated to the shape of an array, where that lies."""
-    place = place_of(x)
+    place = device_place_of(x)
     if place is not None:
         value = at_place(ArrayImpl(np.asarray(value), aval_of(value).weak_type), place)
     return filled(value, x.shape)
