@@ -21,6 +21,8 @@ _COLUMNS = 2  # of panels in a picture
 
 def measured(widths: Sequence[int], rules: Rules) -> Iterator[Section]:
     """Microseconds of a step of each width."""
+    if not widths:
+        return
     names = [f"W5-{width}" for width in widths]
     with ExitStack() as stack:
         workers, absences = enter(stack, FRAMEWORKS, names[0], rules.threads)

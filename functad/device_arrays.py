@@ -216,7 +216,7 @@ class DevicePlace(NamedTuple):
     committed: bool
 
 
-def place_of(x: Any) -> DevicePlace | None:
+def device_place_of(x: Any) -> DevicePlace | None:
     """The place of an array on a GPU, or of one that was put on the CPU on purpose; None for all else."""
     if isinstance(x, DeviceArray) or is_committed(x):
         return DevicePlace(device_of(x), is_committed(x))

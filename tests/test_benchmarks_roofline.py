@@ -104,6 +104,12 @@ def test_a_step_of_a_width_is_measured(monkeypatch):
     assert roofline.line(found).startswith("W5: perceptron, h = 128, batch 100, cores: 1: ")
 
 
+def test_none_leaves_operators_or_widths_out(capsys):
+    none = ["--operators", "none", "--widths", "none", "--cores", "one"]
+    assert roofline.main(none) == 0
+    assert "W5" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("side", [64, 2048, 8192])
 def test_few_rows_lie_in_caches(side):
     rows, more = few_rows(side)

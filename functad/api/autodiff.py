@@ -26,7 +26,7 @@ from functad.api.arguments import (
 )
 from functad.api.derivative_types import check_inputs, check_outputs, check_scalar
 from functad.array import ArrayImpl
-from functad.device_arrays import DevicePlace, at_place, gpus, place_of
+from functad.device_arrays import DevicePlace, at_place, device_place_of, gpus
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DifferentiationError, TreeError
 from functad.evaluation import aval_of
@@ -576,7 +576,7 @@ def _checked_tangent(t: Any, aval: Aval, what: Callable[[], str], integers: bool
 
 
 def _place(x: Any) -> DevicePlace | None:
-    return place_of(value_behind(x)) if gpus else None
+    return device_place_of(value_behind(x)) if gpus else None
 
 
 def materialised(x: Any, aval: Aval, place: DevicePlace | None = None) -> Any:

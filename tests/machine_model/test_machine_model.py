@@ -27,7 +27,6 @@ NOT_TUNED = {
     "backends/cuda/runtime/cublas.py": "numbers of NVIDIA's library",
     "backends/cuda/runtime/exchange.py": "numbers of the protocol DLPack",
     "backends/cuda/scalars/words.py": "of how many elements and terms the instructions are",
-    "backends/cuda/scalars/product_intrinsics.py": "bytes of a load",
     "PAD": "elements of a load, so that they begin at round addresses",
     "_FEW_THREADS": "what the simulator runs",
     "backends/cuda/runtime/simulated_driver.py": "what simulated devices have",

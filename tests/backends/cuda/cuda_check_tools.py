@@ -5,6 +5,7 @@ For a process with NUMBA_ENABLE_CUDASIM=1.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from inspect import signature
@@ -17,7 +18,9 @@ import functad
 import functad.numpy as jnp
 from functad import interpreter
 from functad.backends.cuda import executable as cuda_backend
+from functad.backends.cuda.generate import CudaKernels
 from functad.dtypes import as_dtype
+from functad.lowering.blocks import leaves
 
 NARROW = ("float16", *(["bfloat16"] if find_spec("ml_dtypes") else []))
 """The floats of 16 bits that there are: bfloat16 is a package's."""
@@ -27,7 +30,9 @@ def run(together: Together, signs: bool = False) -> None:
     """Compare what functions give with what the interpreter gives; signs: of zeros, too."""
     program = together.program()
     expected = interpreter.compile_program(program)(together.args)
-    got = cuda_backend.compile_program(program)(together.args)
+    executable = cuda_backend.compile_program(program)
+    check_modes(executable.generated)
+    got = executable(together.args)
     for label, e, g in zip(together.labels, expected, got, strict=True):
         compare(e, g, label)
         if signs:
@@ -62,9 +67,32 @@ def agree(fun: Callable[..., Any], *args: Any) -> None:
     expected = functad.jit(fun, backend="interpreter")(*args)
     got = functad.jit(fun, backend="cuda")(*args)
     again = functad.jit(fun, backend="cuda")(*args)
+    check_modes(functad.jit(fun, backend="cuda").lower(*args)._lowered.generated)
     for e, g, h in zip(*[functad.tree_util.tree_leaves(t) for t in (expected, got, again)], strict=True):
         compare(np.asarray(e), np.asarray(g), str(fun))
         compare(np.asarray(g), np.asarray(h), f"{fun}, second call")
+
+
+def check_modes(generated: CudaKernels) -> None:
+    """Fail where a kernel writes what it is said only to read: others that use it would not wait."""
+    functions = {f.name: f for f in ast.parse(generated.source).body if isinstance(f, ast.FunctionDef)}
+    for instruction in leaves(generated.instructions):
+        if instruction.function in functions:
+            function = functions[instruction.function]
+            names, written = [a.arg for a in function.args.args], _written(function)
+            for name, (_, buffer, mode) in zip(names, instruction.parameters, strict=True):
+                assert mode != "r" or name not in written, f"{function.name} writes {name}, {buffer}"
+
+
+def _written(function: ast.FunctionDef) -> set[str]:
+    """The names of arrays that a function writes elements of."""
+    found: list[ast.expr] = []
+    for node in ast.walk(function):
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+            found.append(node.value)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).startswith(("cuda.atomic.", "store4", "stores")):
+            found.append(node.args[0])
+    return {node.id for node in found if isinstance(node, ast.Name)}
 
 
 class LeftOut(Exception):

@@ -109,7 +109,7 @@ def check_long_reductions_keep_all_blocks_busy() -> None:
 
 
 def check_squares_in_shared_memory() -> None:
-    """What is read along other loops than it is written, or written across; with edges, of all widths, and in place."""
+    """What is read along other loops than it is written; with edges, of all widths, and in place."""
     for vectors, rows, columns in ((1 << 20, 7, 11), (1, 8, 12)):
         with changed({"CUDA_SQUARE_POINTS": 1, "CUDA_VECTOR_POINTS": vectors}):
             for dtype in ("float16", "float32", "complex64", "bool", "int8"):

@@ -12,7 +12,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from cuda_check_tools import agree, checks_of, numbers, rng, run
+from cuda_check_tools import agree, check_modes, checks_of, numbers, rng, run
 from fuzz.check import changed
 from primitive_form_tools import Together, compare
 
@@ -134,15 +134,42 @@ def check_what_follows_updates_is_their_kernel() -> None:
     def embedding(x: Any, m: Any, r: Any) -> Any:
         return x - 0.1 * functad.grad(lambda x: jnp.sum(jnp.sin(x[at]) * r))(x)
 
-    for fun in (momentum, is_kept, embedding):
+    def is_overwritten(x: Any, m: Any, r: Any) -> Any:
+        y = x.at[at].add(r) * 2
+        return y.at[at].add(r) + 1, y.sum()
+
+    for fun in (momentum, is_kept, embedding, is_overwritten):
         for donated in ((), (0, 1)):
             step = functad.jit(fun, backend="cuda", donate_argnums=donated)
-            text = str(step.lower(x, m, r).kernels)
-            assert text.count("\ndef ") == 2 and "start" in text or donated, text
+            lowered = step.lower(x, m, r)
+            text = str(lowered.kernels)
+            assert text.count("\ndef ") == 2 + (fun is is_overwritten) and "start" in text or donated, text
+            check_modes(lowered._lowered.generated)
             expected = functad.jit(fun, backend="interpreter")(x, m, r)
             got = step(x.copy(), m.copy(), r)
             for e, g in zip(*map(functad.tree_util.tree_leaves, (expected, got)), strict=True):
                 compare(np.asarray(e), np.asarray(g), str(fun))
+
+
+def check_updates_do_not_wait_for_what_reads_them_behind_convolutions() -> None:
+    """Nor for what takes the memory of what they read."""
+    at = np.array([3, 0, 3, 8, -1, 20, 3, 5, 5], np.int32)
+    x, r, image, weights = (numbers("float32", *s).astype(np.float32) for s in ((9, 5), (9, 5), (1, 2, 9), (5, 2, 3)))
+
+    def is_read(x: Any, r: Any, image: Any) -> Any:
+        y = jnp.zeros_like(x).at[at].add(r)
+        z = jnp.tanh(lax.conv_general_dilated(image, weights, (1,), "SAME")) + y.reshape(1, 5, 9)
+        return z, y * jnp.sin(z[0, ::2, 1::3]).sum()
+
+    def is_taken(x: Any, r: Any, image: Any) -> Any:
+        z = jnp.tanh(lax.conv_general_dilated(image, weights, (1,), "SAME")) * r.reshape(1, 5, 9)
+        return jnp.zeros_like(x).at[at].add(r) * z[0, ::2, 1::3].sum(), z
+
+    for fun in (is_read, is_taken):
+        expected = functad.jit(fun, backend="interpreter")(x, r, image)
+        got = functad.jit(fun, backend="cuda", donate_argnums=(0, 1))(x.copy(), r.copy(), image)
+        for e, g in zip(expected, got, strict=True):
+            compare(np.asarray(e), np.asarray(g), str(fun))
 
 
 def check_what_is_carried_by_many_blocks() -> None:

@@ -107,6 +107,12 @@ def reads_what_another_block_writes(out: Any) -> None:
     out[at] = out[at] + out[(at + 4) % 12]
 
 
+def reads_what_it_does_not_use(out: Any) -> None:
+    at = cuda.grid(1)
+    other = out[(at + 4) % 12]
+    out[at] = at if at < 12 else other
+
+
 def takes_a_number_without_a_ticket(out: Any, marks: Any) -> None:
     """The next block may never begin while this one waits."""
     block = cuda.blockIdx.x
@@ -252,6 +258,11 @@ def test_the_last_block_needs_both_fences_of_the_thread_that_takes_the_ticket(tm
                    ("pass", FENCE, "pass", FENCE)):  # fmt: skip
         with pytest.raises(KernelFault, match="of parts in no order with a write"):
             last_block(tmp_path, *fences)
+
+
+def test_a_read_in_a_race_may_find_anything_if_it_is_not_used() -> None:
+    run(reads_what_it_does_not_use, out := numbers(12))
+    np.testing.assert_array_equal(out, np.arange(12))
 
 
 def test_totals_of_earlier_blocks_may_be_read_behind_their_marks() -> None:

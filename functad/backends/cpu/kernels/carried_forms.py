@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from functad import machine_model
-from functad.backends.cpu.kernels.form import Form
+from functad.backends.cpu.kernels.form import KernelForm
 from functad.dtypes import kind_of
 from functad.lowering.memory.buffers import new_buffer
 from functad.lowering.nests.affine import Affine, Symbol, linear, loop
@@ -19,7 +19,7 @@ from functad.lowering.nests.reductions import at_point, names_in_nest, store_at
 from functad.primitives.loops.text import cast
 
 
-class _CarriedForm(Form):
+class _CarriedForm(KernelForm):
     """What both have: a step of the loop along which values are carried."""
 
     def __init__(self, nest: Nest, carried: Symbol) -> None:

@@ -6,7 +6,7 @@ Knows how accumulators in memory are read and written seldom; not which nests ta
 from __future__ import annotations
 
 from functad import machine_model
-from functad.backends.cpu.kernels.form import Form
+from functad.backends.cpu.kernels.form import KernelForm
 from functad.dtypes import kind_of
 from functad.lowering.nests.affine import Affine, Symbol, loop
 from functad.lowering.nests.cost import work_of
@@ -15,7 +15,7 @@ from functad.lowering.nests.printing import accumulated, start_of_accumulator
 from functad.lowering.nests.reductions import at_point, names_in_nest, names_that_change, store_at
 
 
-class Columns(Form):
+class Columns(KernelForm):
     """Accumulators in memory: trailing loops run within the reduction loops, along contiguous elements."""
 
     def _write(self) -> tuple[int, Symbol | None]:

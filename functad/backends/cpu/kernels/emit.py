@@ -12,7 +12,7 @@ from dataclasses import replace
 from functad import machine_model
 from functad.backends.cpu.kernels.carried_forms import CarriedColumns, CarriedRows
 from functad.backends.cpu.kernels.columns_form import Columns
-from functad.backends.cpu.kernels.form import CpuKernel, Form
+from functad.backends.cpu.kernels.form import CpuKernel, KernelForm
 from functad.backends.cpu.kernels.streaming import LineStore, streamed
 from functad.backends.cpu.kernels.tile import StreamedStore, tiled
 from functad.dtypes import is_narrow_float, kind_of
@@ -50,20 +50,20 @@ def emit(nest: Nest, unread: Container[Storage] = ()) -> CpuKernel:
     return _form_of(streamed(nest, unread)).kernel()
 
 
-def _form_of(nest: Nest) -> Form:
+def _form_of(nest: Nest) -> KernelForm:
     """Which loops run within which others."""
     if nest.update is not None:
-        return _Updates(nest, nest.update)
+        return _UpdateForm(nest, nest.update)
     if nest.carried is not None:
         by_rows = nest.loops[-1] is nest.carried
         return CarriedRows(nest, nest.carried) if by_rows else CarriedColumns(nest, nest.carried)
     if any(nest.reduced) and not nest.reduced[-1] and nest.stores_totals and not _has_few_columns(nest):
         if all(kind_of(a.dtype) in "iufbc" and not is_narrow_float(a.dtype) for a in nest.accumulators):
             return Columns(nest)
-    return _Rows(nest)
+    return _RowForm(nest)
 
 
-class _Rows(Form):
+class _RowForm(KernelForm):
     """Outer loops, within them accumulators, the reduction loops, and what follows from their results."""
 
     def _write(self) -> tuple[int, Symbol | None]:
@@ -119,7 +119,7 @@ class _Rows(Form):
             self._line(base + len(self.inner), f"{self._element(s)} = {start_of_accumulator(s.accumulator)}")
 
 
-class _Updates(Form):
+class _UpdateForm(KernelForm):
     """Loops in their order around an update; what only those need that count stands under the condition for it."""
 
     def __init__(self, nest: Nest, update: Update) -> None:

@@ -46,7 +46,7 @@ class CpuKernel:
     offsets: tuple[int, ...] = ()
 
 
-class Form:
+class KernelForm:
     """The text of a nest's kernel, in the order of loops that a subclass knows."""
 
     def __init__(self, nest: Nest) -> None:

@@ -24,7 +24,7 @@ from functad.lowering.memory.buffers import Storage, new_buffer
 from functad.lowering.nests.affine import linear, loop
 from functad.lowering.nests.names import words_in
 from functad.lowering.nests.nest import POST, PRE, Accumulator, Load, Nest, Store
-from functad.lowering.nests.printing import Parameter
+from functad.lowering.nests.printing import Parameter, kernel_parameters
 from functad.lowering.steps import ConvolutionStep, GemmStep, NestStep, Step
 from functad.primitives.loops.convolution_geometry import Convolution, ConvolutionAxis
 from functad.primitives.loops.kernel_text import KernelText, total, write_index
@@ -46,6 +46,11 @@ class JoinedConvolution(ConvolutionStep):
 
     nests: Sequence[NestStep] = ()
     is_kept: bool = True
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """With those of the nests: so steps are kept from moving past what these read and write."""
+        return (*super().parameters, *(p for step in self.nests for p in kernel_parameters(step.nest).values()))
 
 
 def joined_convolutions(steps: Sequence[Step], touched: Mapping[Storage, int]) -> list[Step]:

@@ -79,7 +79,8 @@ class _OwnedRowsEmitter(CudaEmitter):
         ending = Ending(elements_of(step, self.update), [n.nest for n in step.nests], step.is_kept, set(vocabulary))
         given = ending.given
         if step.start is None:
-            given[self.update.buffer.storage] = ("c", self.update.buffer, "rw" if step.is_kept else "r")
+            is_written = self.update.buffer.storage in given
+            given[self.update.buffer.storage] = ("c", self.update.buffer, "rw" if is_written else "r")
         names = {name for name, _, _ in given.values()} | self.taken
         for nest in (step.nest, *([] if step.start is None else [step.start])):
             for storage, (name, buffer, _) in kernel_parameters(nest).items():

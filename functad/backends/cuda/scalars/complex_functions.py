@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from functad.primitives.kernels.scalar_formulas import is_finite
+
 Pair = tuple[Any, Any]
 FAR = 350.0  # |tanh x| is 1 beyond, in float64, and sinh² still a number
 LARGE = 709.0  # the exponential of what is above overflows
@@ -25,7 +27,7 @@ def exp(k: Any, x: Any, y: Any) -> Pair:
     near, scale = _without_overflow(k, x, x > LARGE)
     size = k.libm("exp", near)
     real, imaginary = size * k.libm("cos", y) * scale, size * k.libm("sin", y) * scale
-    endless = (k.absolute(x) == np.inf) & ~_is_finite(k, y)
+    endless = (k.absolute(x) == np.inf) & ~is_finite(k, y)
     imaginary = k.where(endless & (size == 0), k.copysign(size, y), imaginary)
     return k.where(endless, size, real), k.where(y == 0, y, imaginary)
 
@@ -64,14 +66,14 @@ def sinh(k: Any, x: Any, y: Any) -> Pair:
     real = k.libm("sinh", near) * k.libm("cos", y) * scale
     imaginary = k.libm("cosh", near) * k.libm("sin", y) * scale
     special = k.where(x == 0, x, k.where(k.absolute(x) == np.inf, k.absolute(x), real))
-    return k.where(_is_finite(k, y), real, special), k.where(y == 0, y, imaginary)
+    return k.where(is_finite(k, y), real, special), k.where(y == 0, y, imaginary)
 
 
 def cosh(k: Any, x: Any, y: Any) -> Pair:
     near, scale = _without_overflow(k, x, k.absolute(x) > LARGE)
     real = k.libm("cosh", near) * k.libm("cos", y) * scale
     imaginary = k.libm("sinh", near) * k.libm("sin", y) * scale
-    turns = _is_finite(k, y)
+    turns = is_finite(k, y)
     imaginary = k.where(~turns & (x == 0), k.constant(0, x.dtype), imaginary)
     flat = k.where(x == x, k.copysign(k.constant(1, x.dtype), x) * y, y)
     return k.where(~turns & (k.absolute(x) == np.inf), k.absolute(x), real), k.where(y == 0, flat, imaginary)
@@ -81,12 +83,12 @@ def tanh(k: Any, x: Any, y: Any) -> Pair:
     near = k.where(k.absolute(x) > FAR, k.copysign(k.constant(FAR, x.dtype), x), x)
     s, c, sine, cosine = k.libm("sinh", near), k.libm("cosh", near), k.libm("sin", y), k.libm("cos", y)
     size = s * s + cosine * cosine
-    far = (k.absolute(x) > FAR) & (_is_finite(k, y) | (k.absolute(x) == np.inf))
+    far = (k.absolute(x) > FAR) & (is_finite(k, y) | (k.absolute(x) == np.inf))
     real = k.where(far, k.copysign(k.constant(1, x.dtype), x), s * c / size)
     endless = k.absolute(x) == np.inf
-    sign = k.where(_is_finite(k, y), sine * cosine, y)
+    sign = k.where(is_finite(k, y), sine * cosine, y)
     imaginary = k.where(endless, k.copysign(k.constant(0, y.dtype), sign), sine * cosine / size)
-    return k.where((x == 0) & ~_is_finite(k, y), x, real), k.where(y == 0, y, imaginary)
+    return k.where((x == 0) & ~is_finite(k, y), x, real), k.where(y == 0, y, imaginary)
 
 
 def sin(k: Any, x: Any, y: Any) -> Pair:
@@ -158,10 +160,6 @@ def _without_overflow(k: Any, x: Any, large: Any) -> Pair:
     """A number nearer to 0 where the exponential of x would overflow, and what to multiply its exponential by."""
     one, more = k.constant(1, x.dtype), k.constant(MORE, x.dtype)
     return k.where(large, x - k.copysign(k.constant(LESS, x.dtype), x), x), k.where(large, more, one)
-
-
-def _is_finite(k: Any, x: Any) -> Any:
-    return k.absolute(x) < np.inf
 
 
 def _is_infinite(k: Any, x: Any, y: Any) -> Any:
