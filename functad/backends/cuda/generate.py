@@ -111,7 +111,7 @@ class _CudaWriter:
         found: list[Instruction | ControlPlan] = []
         whole = finished(in_parts(steps, self.threads), self._touched)
         rows = partial(shared_for_rows, threads=self.threads)
-        for part in joined_products(whole, self._outside(steps), self._is_own, rows, self.threads):
+        for part in joined_products(whole, self._outside(steps), self._is_own, rows):
             found += [self._product(part)] if isinstance(part, JoinedProduct) else self._others(part)
         return found
 
@@ -282,12 +282,17 @@ class _CudaWriter:
         return Instruction(self.known[key], kernel.parameters, work, {}, 0.0, flops, nbytes, step, offsets=offsets)
 
 
-def shared_for_rows(products: Sequence[GemmStep], threads: int) -> int | None:
-    """The bytes of shared memory of a block that has whole rows of products; None if blocks had better have others."""
+def shared_for_rows(products: Sequence[GemmStep], threads: int) -> tuple[int, int] | None:
+    """The threads of a block that has whole rows of products, and its bytes of shared memory; None if none had better.
+
+    threads: of blocks of other kernels.
+    """
     sizes = sizes_of(products)
     tile = tile_of_whole_rows(sizes, threads, len(products) == 1)
     # Without it, the one array of shared memory begins at a round place: rows need others.
-    return None if tile is None or not HAS_ALIGNED_MEMORY else shared_elements(tile) * sizes.itemsize
+    if tile is None or not HAS_ALIGNED_MEMORY:
+        return None
+    return tile.threads, shared_elements(tile) * sizes.itemsize
 
 
 def _by_one_thread(step: PlainStep) -> Step:

@@ -6,19 +6,23 @@ At the sizes that a GPU is for. Needs NVIDIA's compiler library (NVVM), but no G
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from cuda_driver_tools import compiler_with_nvvm
+from cuda_driver_tools import compiler_with_nvvm, executable
 
 import functad
 import functad.numpy as jnp
 from benchmarks.machine_code import PROCESSORS, MachineCode, described, kernels_of, lowered_step, machine_code
 from functad import lax, machine_model, nn
+from functad.backends.cuda import generate
 from functad.backends.cuda.launches import ProgramLaunches
+from functad.backends.cuda.products import kernels as product_kernels
 from functad.backends.cuda.runtime.launching import Kernel, Launch
+from functad.evaluation import aval_of
 
 CAPABILITIES = ((7, 5), (8, 0), (9, 0), (10, 0))
 
@@ -141,3 +145,26 @@ def test_what_moves_megabytes_has_a_block_for_each_multiprocessor(shape: tuple[i
         for call in lowering.generated.instructions:
             if call.bytes > 4 << 20:
                 assert launches.of(call).grid[0] >= machine_model.CUDA_CORES, call.function
+
+
+@pytest.mark.parametrize("terms", [64, 5000])
+def test_rows_behind_a_product_fit_into_the_shared_memory_of_its_blocks(
+    monkeypatch: pytest.MonkeyPatch, terms: int
+) -> None:
+    """These may have more threads than others, each with an element of all that is gathered."""
+    for module in (generate, product_kernels):
+        monkeypatch.setattr(module, "HAS_ALIGNED_MEMORY", True)
+    monkeypatch.setattr(machine_model, "CUDA_LIBRARY_CLOCKS", 1e12)
+
+    def sums(x: Any, w: Any) -> list[Any]:
+        y = x @ w
+        z = jnp.sin(y)
+        return [*(f(-1) for f in (y.sum, y.max, y.min, z.sum, z.max, z.min)), (y * y).sum(-1), (z * z).sum(-1)]
+
+    args = [np.zeros(shape, np.float32) for shape in ((16, 2, terms), (16, terms, 33))]
+    kernels = executable(sums, *map(aval_of, args)).generated.kernels
+    assert (len(kernels) == 1) is (terms == 64)
+    for kernel in kernels.values():
+        arrays = re.findall(r"shared\.array\((\w+), (\w+)", kernel.body)
+        sizes = [np.dtype(name).itemsize * (128 if n == "THREADS" else int(n)) for n, name in arrays]
+        assert sum(sizes) <= machine_model.CUDA_SHARED_BYTES, arrays

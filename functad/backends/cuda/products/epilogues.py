@@ -42,14 +42,13 @@ def joined_products(
     steps: Sequence[Step],
     outside: Set[Storage],
     is_own: Callable[[GemmStep, int], bool],
-    shared_for_rows: Callable[[Sequence[GemmStep]], int | None],
-    threads: int,
+    shared_for_rows: Callable[[Sequence[GemmStep]], tuple[int, int] | None],
 ) -> Iterator[JoinedProduct | list[Step]]:
     """The steps in order: products with the nests that they take in, and between them lists of all others.
 
     outside: memory that others use, too. is_own: whether functad's own kernel computes a product, with so many steps
-    that follow. shared_for_rows: the bytes of shared memory of a block, of so many threads, that has whole rows of
-    products; None if none does.
+    that follow. shared_for_rows: the threads of a block that has whole rows of products, and its bytes of shared
+    memory; None if none does.
     """
     between: list[Step] = []
     gathered = _gathered(steps, is_own)
@@ -73,7 +72,7 @@ def joined_products(
             joined = JoinedProduct(step, [], True, False)
         k += len(joined.nests)
         shared = shared_for_rows(joined.products) if joined.is_own else None
-        group = _rows_of(joined, gathered[k:], threads, shared) if shared is not None else None
+        group = _rows_of(joined, gathered[k:], *shared) if shared is not None else None
         if group is not None:
             joined.rows = group.steps
             k += len(group.steps)
