@@ -298,6 +298,12 @@ class DonatedArray(ArrayImpl):
     def _value(self) -> np.ndarray:  # type: ignore[override]
         raise donated_error(_held.__get__(self))
 
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
+    def _scalar(self, wanted: str) -> np.ndarray:
+        return self._value
+
     def __format__(self, spec: str) -> str:
         return format(str(self), spec)
 

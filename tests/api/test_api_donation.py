@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import operator
 import pickle
 import threading
 import tracemalloc
@@ -72,6 +73,14 @@ def test_a_pytree_is_donated_leaf_by_leaf():
 )  # fmt: skip
 def test_every_use_afterwards_raises(use):
     x = jit(lambda: jnp.ones(1))()
+    jit(lambda x: x * 2, donate_argnums=0)(x)
+    with pytest.raises(DonatedArrayError, match="argument `x` of <lambda> was donated"):
+        use(x)
+
+
+@pytest.mark.parametrize("use", [bool, int, float, complex, operator.index])
+def test_numbers_of_several_donated_elements_raise_alike(use):
+    x = jit(lambda: jnp.ones(2))()
     jit(lambda x: x * 2, donate_argnums=0)(x)
     with pytest.raises(DonatedArrayError, match="argument `x` of <lambda> was donated"):
         use(x)
