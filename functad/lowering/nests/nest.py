@@ -121,6 +121,10 @@ def moved(s: Statement, at: dict[Symbol, Affine]) -> Statement:
     return replace(s, value=s.value.substitute(at)) if isinstance(s, IndexLet) else s
 
 
+def loads_of(nest: Nest) -> list[Load]:
+    return [s for s in nest.statements if isinstance(s, Load)]
+
+
 def names_of(s: Statement) -> tuple[str, ...]:
     """The names that a statement sets."""
     return s.names if isinstance(s, Let) else (s.name,)

@@ -13,7 +13,7 @@ from functad.backends.cuda.kernels.mapping import LoopMapping, MappedLoop
 from functad.backends.cuda.kernels.vectors import in_fours
 from functad.backends.cuda.scalars.words import WIDTH
 from functad.lowering.nests.affine import Affine, Symbol
-from functad.lowering.nests.nest import Load, Nest, Statement, fresh, names_of
+from functad.lowering.nests.nest import Load, Nest, Statement, fresh, loads_of, names_of
 from functad.records import NamedTuple
 
 
@@ -40,7 +40,7 @@ def _turned(nest: Nest, side: int) -> _Turned | None:
     room = machine_model.CUDA_SHARED_BYTES // (side * (side + 1))  # bytes of each element of a square
     found: list[Load] = []
     across: Symbol | None = None
-    for load in _loads(nest):
+    for load in loads_of(nest):
         along = _loop_along(load.offset, nest, last)
         if along is None or 2 * along.extent < side or across not in (None, along):
             continue
@@ -49,10 +49,6 @@ def _turned(nest: Nest, side: int) -> _Turned | None:
             across = along
             found.append(load)
     return None if across is None else _Turned(across, side, tuple(found))
-
-
-def _loads(nest: Nest) -> list[Load]:
-    return [s for s in nest.statements if isinstance(s, Load)]
 
 
 def _loop_along(offset: Affine, nest: Nest, last: Symbol) -> Symbol | None:
@@ -100,7 +96,7 @@ class _TiledEmitter(CudaEmitter):
             along = (
                 f"({self.width} * along + {part})" if part else f"{self.width} * along" if self.width > 1 else "along"
             )
-            for one in _loads(self.nest):
+            for one in loads_of(self.nest):
                 if one.buffer.storage is load.buffer.storage and one.offset == offset:
                     self.parts[one] = f"{square}[{along} * {self.turned.side + 1} + beside]"
 

@@ -29,7 +29,7 @@ from functad.dtypes import compute_dtype
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.affine import Affine, Symbol, delinear, linear, loop
 from functad.lowering.nests.cost import work_of
-from functad.lowering.nests.nest import Load, Nest
+from functad.lowering.nests.nest import Nest, loads_of
 from functad.lowering.nests.reductions import at_point, store_at
 from functad.lowering.steps import GemmStep, LoopStep, NestStep, Step, UnlessSameStep, inner_steps
 from functad.records import NamedTuple
@@ -402,7 +402,7 @@ def _without_copies(items: Sequence[RowItem], private: set[Storage]) -> list[Row
     copies: dict[Storage, Nest] = {}
     for item in each_of(items):
         nest = item.nest if isinstance(item, RowNest) else None
-        if nest is not None and _is_copy(nest) and not any(s.buffer.storage in written for s in _loads(nest)):
+        if nest is not None and _is_copy(nest) and not any(s.buffer.storage in written for s in loads_of(nest)):
             storage = nest.stores[0].buffer.storage
             if storage in private and written[storage] == 1:
                 copies[storage] = nest
@@ -425,15 +425,11 @@ def _mapped(items: Sequence[RowItem], change: Callable[[RowItem], RowItem | None
     return [item for item in inside if item is not None]
 
 
-def _loads(nest: Nest) -> list[Load]:
-    return [s for s in nest.statements if isinstance(s, Load)]
-
-
 def _is_copy(nest: Nest) -> bool:
     """Whether a nest copies elements into memory in the order of its loops."""
-    if len(nest.statements) != 1 or len(nest.stores) != 1 or not _loads(nest) or any(nest.reduced):
+    if len(nest.statements) != 1 or len(nest.stores) != 1 or not loads_of(nest) or any(nest.reduced):
         return False
-    (load,), (store,) = _loads(nest), nest.stores
+    (load,), (store,) = loads_of(nest), nest.stores
     place = linear([Affine(0, [(s, 1)]) for s in nest.loops], [s.extent for s in nest.loops])
     # What is loaded of floats of 16 bits is their value as float32, which products take, too.
     return store.value == load.name and store.offset == place and compute_dtype(load.buffer.dtype) == store.buffer.dtype
@@ -454,7 +450,7 @@ def _from_source(item: RowProduct, copies: Mapping[Storage, Nest]) -> RowProduct
             continue
         position = sum(places[1:], places[0])
         at = dict(zip(nest.loops, delinear(position, [s.extent for s in nest.loops])))
-        (load,) = _loads(nest)
+        (load,) = loads_of(nest)
         item = _read_from(item, name, load.buffer, load.offset.substitute(at), (term, column))
     return item
 
