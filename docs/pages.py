@@ -19,6 +19,8 @@ PICTURES = {
         ("benchmarks/results", "gradbench.svg"),
         ("benchmarks/results", "roofline-both.svg"),
         ("benchmarks/results", "roofline-2-both.svg"),
+        ("benchmarks/results", "roofline-2-speedup-both.svg"),
+        ("benchmarks/results", "roofline-widths.svg"),
         ("docs/pictures", "loss.svg"),
     ]
 }
