@@ -221,10 +221,10 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--capability", default="9.0", help="of the GPU (default: %(default)s)")
     parser.add_argument("--cores", type=int, default=machine_model.CUDA_CORES, help="its multiprocessors")
     given = parser.parse_args(arguments)
-    capability: Any = tuple(map(int, given.capability.split(".")))
-    if capability not in PROCESSORS:
-        known = ", ".join(f"{major}.{minor}" for major, minor in PROCESSORS)
-        parser.error(f"nothing is known of compute capability {given.capability}; of {known} it is")
+    known = {f"{major}.{minor}": (major, minor) for major, minor in PROCESSORS}
+    if given.capability not in known:
+        parser.error(f"nothing is known of compute capability {given.capability}; of {', '.join(known)} it is")
+    capability = known[given.capability]
     for name in given.names:
         try:
             print(f"{name}\n{described(lowered_step(tasks[name]), capability, given.cores)}\n", flush=True)

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from functad import optim
-from functad.errors import ArgumentError, ShapeError
+from functad.errors import ArgumentError, DeviceError, ShapeError
+from functad.layouts import device_named
 from functad.records import NamedTuple
 
 _MOMENTUM = 0.9
@@ -67,7 +68,11 @@ def add_flags(
             {"choices": ("linear", "constant")},
         ),
         ("--data", wording.data, {"choices": wording.choices, "default": "auto"}),
-        ("--device", "where to train: cpu, or cuda or cuda:1 for a GPU (default: cpu)", {"metavar": "DEVICE"}),
+        (
+            "--device",
+            "where to train: cpu, or cuda or cuda:1 for a GPU (default: cpu)",
+            {"type": _device, "metavar": "DEVICE"},
+        ),
         ("--limit", f"train on the first N {items} only", number),
         ("--seed", "of the parameters and the order (default: 0)", {"type": _seed, "metavar": "N", "default": 0}),
         ("--patience", "end after N epochs without a better one", number),
@@ -176,6 +181,14 @@ def whole_number(text: str) -> int:
 
 def _seed(text: str) -> int:
     return _checked(text, int, lambda value: 0 <= value < 2**32, "a whole number from 0 to 4294967295")
+
+
+def _device(text: str) -> str:
+    try:
+        device_named(text, where="")
+    except DeviceError as problem:
+        raise argparse.ArgumentTypeError(str(problem).removeprefix(": ")) from None
+    return text
 
 
 def _checked(text: str, kind: Any, fits: Any, what: str) -> Any:

@@ -315,8 +315,10 @@ def no_network(file, folder, mirrors):
 
 def test_a_run_has_its_device(monkeypatch, capsys):
     options = ["--limit", "64", "--epochs", "1", "--device"]
-    assert main([*SMALL[:4], *options, "tpu"]) == 1
-    assert "'tpu' is no device of functad" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main([*SMALL[:4], *options, "tpu"])
+    said = capsys.readouterr()
+    assert "argument --device: 'tpu' is no device of functad" in said.err and not said.out
     seen = []
     monkeypatch.setattr(running, "fit", lambda *given, **how: seen.append(functad.config.default_device) or sys.exit(3))
     for device in ("cpu", None):

@@ -16,7 +16,15 @@ from cuda_driver_tools import compiler_with_nvvm, executable
 
 import functad
 import functad.numpy as jnp
-from benchmarks.machine_code import PROCESSORS, MachineCode, described, kernels_of, lowered_step, machine_code
+from benchmarks.machine_code import (
+    PROCESSORS,
+    MachineCode,
+    described,
+    kernels_of,
+    lowered_step,
+    machine_code,
+    main,
+)
 from functad import lax, machine_model, nn
 from functad.backends.cuda import generate
 from functad.backends.cuda.launches import ProgramLaunches
@@ -168,3 +176,10 @@ def test_rows_behind_a_product_fit_into_the_shared_memory_of_its_blocks(
         arrays = re.findall(r"shared\.array\((\w+), (\w+)", kernel.body)
         sizes = [np.dtype(name).itemsize * (128 if n == "THREADS" else int(n)) for n, name in arrays]
         assert sum(sizes) <= machine_model.CUDA_SHARED_BYTES, arrays
+
+
+@pytest.mark.parametrize("wanted", ["abc", "9", "1.0"])
+def test_a_capability_nothing_is_known_of_is_refused(wanted: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["W1", "--capability", wanted])
+    assert f"nothing is known of compute capability {wanted}; of 7.5, 8.0, " in capsys.readouterr().err
