@@ -290,11 +290,34 @@ def placed(x: Any, device: Device) -> Any:
     return to_device(x if isinstance(x, ArrayImpl) else ArrayImpl(np.array(x)), device)
 
 
+def put_on(x: Any, place: Device | DevicePlace | None) -> ArrayImpl:
+    """The same elements, of an ndarray, too, at a place: on a device on purpose, if no more is said; None leaves them.
+
+    As it is, or an Array of the same memory, where it lies there.
+    """
+    array = x if isinstance(x, ArrayImpl) else ArrayImpl(np.array(x))
+    if place is None:
+        return array
+    device, on_purpose = place if isinstance(place, DevicePlace) else (place, True)
+    if device_of(array) is not device:
+        moved = to_device(array, device)
+    elif is_committed(array) is on_purpose:
+        return array
+    elif isinstance(array, DeviceArray):
+        moved = on_device(memory_of(array).again(), array.aval)
+    else:
+        moved = type(array)(array._value, array.weak_type)
+    if isinstance(moved, DeviceArray):
+        memory_of(moved).committed = on_purpose
+    elif on_purpose:
+        commit(moved)
+    return moved
+
+
 def put_by_default(x: Any) -> Any:
-    """A new array, or several, on the default device if there is one."""
+    """A new array, or several, on the default device if there is one; what was put elsewhere on purpose stays."""
     device = None if config.default_device is None else device_of_new_arrays()
     if device is None:
         return x
-    if isinstance(x, (list, tuple)):
-        return [to_device(part, device) for part in x]
-    return to_device(x, device) if isinstance(x, ArrayImpl) else x
+    place = DevicePlace(device, False)
+    return [at_place(part, place) for part in x] if isinstance(x, (list, tuple)) else at_place(x, place)

@@ -26,7 +26,8 @@ from functad.device_arrays import (
 )
 from functad.dtypes import DtypeTable, compute_dtype, is_narrow_float, kind_of
 from functad.errors import DTypeError, FunctadError, TooLargeError
-from functad.ir import Aval, Primitive
+from functad.ir import Aval, Primitive, puts_values
+from functad.lowering_rules import Placement
 from functad.system.once import imported
 from functad.system.quiet import quiet_copy
 from functad.user_source import user_source
@@ -60,15 +61,20 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
     run = primitive.impl
     if keys or values and _is_special(values[0].dtype):
         run = _special_implementation(primitive, args, params, values)
+    call: Callable[..., Any]
     try:
-        call = _in_users_context if primitive.runs_functions else quiet_copy().run
+        if not primitive.runs_functions:
+            call = quiet_copy().run
+        elif puts_values(primitive, params):
+            return evaluate_on_device(primitive, args, params)
+        else:
+            call = _in_users_context
         result = call(run, *values, **params) if params else call(run, *values)  # without a copy of an empty dict
     except (TypeError, ValueError, OverflowError, MemoryError) as problem:
         # NumPy's own, of dtypes, shapes or sizes: the shape rule says it in the user's terms, or this does.
         _explain_size(problem, primitive, args, params)
         raise
-    if foreign:
-        result = _unaliased(result, values)
+    result = _unaliased(result, values) if foreign else result
     if config.may_check_values and (placed := _under_options(primitive, args, params, result)) is not None:
         return placed
     if keys or primitive.multiple_results or gpus and held_on_cpu(args):
@@ -96,7 +102,7 @@ def _in_users_context(run: Callable[..., Any], *values: Any, **params: Any) -> A
 def _under_options(primitive: Primitive, args: Sequence[Any], params: dict[str, Any], result: Any) -> Any:
     """The results on the default device, if there is one, else None; raises where values are checked and wrong."""
     check_values(primitive, result)
-    if config.default_device is None or held_on_cpu(args):
+    if config.default_device is None:
         return None
     return put_by_default(_as_inferred(primitive, args, params, result))
 
@@ -113,6 +119,8 @@ def _special_implementation(
 
 def _as_inferred(primitive: Primitive, args: Sequence[Any], params: dict[str, Any], result: Any) -> Any:
     """Results as arrays, of keys and of several dtypes, too; committed to the CPU if operands are."""
+    if isinstance(primitive.lower, Placement):
+        return evaluate_on_device(primitive, args, params)
     inferred = infer_avals(primitive, [aval_of(a) for a in args], params)
     results = result if primitive.multiple_results else (result,)
     arrays = [class_for(a)(r, a.weak_type) for r, a in zip(results, inferred)]

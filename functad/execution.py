@@ -17,7 +17,7 @@ from functad import machine_model
 from functad.announcing import Announcement
 from functad.array import ArrayImpl, class_for, value_of
 from functad.backends import Executable, compile_program, lower_program
-from functad.calls.jit import jit_p, set_runner
+from functad.calls.jit import set_runner
 from functad.config import config, current_settings, extensions_of, own_optimisations
 from functad.device_arrays import (
     DeviceArray,
@@ -26,6 +26,7 @@ from functad.device_arrays import (
     is_committed,
     memory_of,
     on_device,
+    put_on,
     set_device_runner,
     to_device,
 )
@@ -33,7 +34,7 @@ from functad.eager import outside_traces
 from functad.editing.keys import without_keys
 from functad.evaluation import aval_of, check_values, evaluate, infer_avals
 from functad.exact import exact_key
-from functad.ir import UNKNOWN, Aval, Eqn, Primitive, Program, Var, memoised
+from functad.ir import UNKNOWN, Aval, Eqn, Primitive, Program, Var, memoised, puts_values
 from functad.layouts import CPU, Device
 from functad.lowering_rules import Call, Callback
 from functad.options import COMPILED_BY
@@ -156,6 +157,8 @@ class _OnDevices:
         self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
     ) -> tuple[Any, Program | None, Any]:
         """The results; and the Program that gave them, and where it ran, if the operation is one of its own."""
+        if puts_values(primitive, params):
+            return self._put(primitive, args, params), None, None
         device = common_device(args, lambda i: f"operand {i + 1}", f"`{primitive.name}`")
         assert device is not None
         args = [to_device(a, device) if isinstance(a, DeviceArray) else a for a in args]
@@ -166,7 +169,7 @@ class _OnDevices:
             results = self._on_host(primitive, args, params, device)
         elif isinstance(primitive.lower, Call):
             called = params[primitive.lower.parameter]
-            if _runs_as_one(primitive, called):
+            if _runs_as_one(primitive.lower, called):
                 results = run_on(called, args, device)
             else:
                 with outside_traces():
@@ -189,6 +192,13 @@ class _OnDevices:
         memory_of(moved).committed = is_committed(x)
         return moved
 
+    def _put(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[ArrayImpl]:
+        """The operands where they are put; of a call, what its operations give, each where its own operands lie."""
+        if isinstance(primitive.lower, Call):
+            with outside_traces():
+                return [put_on(r, None) for r in eval_program(params[primitive.lower.parameter], args)]
+        return [put_on(a, device) for a, device in zip(args, params["devices"])]
+
     def _on_host(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any], device: Device) -> list[Any]:
         """A function of Python's gets its operands from the device, and its results are put there."""
         given = [self.put(a, CPU) if isinstance(a, DeviceArray) else a for a in args]
@@ -196,7 +206,7 @@ class _OnDevices:
         return commit_results(results) if any(map(is_committed, args)) else results
 
 
-def _runs_as_one(primitive: Primitive, called: Program) -> bool:
+def _runs_as_one(rule: Call, called: Program) -> bool:
     """Whether a called Program is compiled, and not run by operations, as one is that each call makes anew.
 
     No operation can be compiled by itself whose arrays have a length that only a run tells. The values of each are
@@ -204,7 +214,7 @@ def _runs_as_one(primitive: Primitive, called: Program) -> bool:
     """
     if any(UNKNOWN in v.aval.shape for eqn in called.eqns for v in eqn.outvars):
         return True
-    return primitive is jit_p and not (config.debug_nans or config.debug_infs)
+    return rule.compiled and not (config.debug_nans or config.debug_infs)
 
 
 class _Params:

@@ -23,7 +23,7 @@ from functad import dtypes
 from functad.dtypes import kind_of
 from functad.errors import ProgramError
 from functad.layouts import NamedSharding, layout_of_rank
-from functad.lowering_rules import Callback
+from functad.lowering_rules import Call, Callback, Placement
 from functad.primitive_record import Absent as Absent
 from functad.primitive_record import Diagonal as Diagonal
 from functad.primitive_record import Example as Example
@@ -413,6 +413,21 @@ def program_has_effects(program: Program) -> bool:
     if "effects" not in program.cache:
         program.cache["effects"] = any(has_effects(e) for e in program.eqns)
     return bool(program.cache["effects"])
+
+
+def puts_values(primitive: Primitive, params: Mapping[str, Any]) -> bool:
+    """Whether an operation that runs at once puts values on devices, or calls a Program that does."""
+    rule = primitive.lower
+    if isinstance(rule, Call) and not rule.compiled:
+        return program_puts_values(params[rule.parameter])
+    return isinstance(rule, Placement)
+
+
+def program_puts_values(program: Program) -> bool:
+    """Whether one of its operations does where they run at once."""
+    if "puts values" not in program.cache:
+        program.cache["puts values"] = any(puts_values(e.primitive, e.params) for e in program.eqns)
+    return bool(program.cache["puts values"])
 
 
 class TypedByAval:

@@ -237,10 +237,12 @@ class Call(Record):
     """A call of the Program that a parameter holds; its equations stand there instead before Programs become loops.
 
     again: `(**params) -> bool`: whether what it computes must not be found to be the same as what was computed before.
+    compiled: whether it is compiled as one where operations run at once; else these run one by one.
     """
 
     parameter: str
     again: Callable[..., bool] = lambda **params: False
+    compiled: bool = False
 
 
 class Defined(Record):
@@ -261,6 +263,13 @@ class OnWords(Record):
 
     function: Callable[..., Sequence[Any]]
     uses: bool = False
+
+
+class Placement(Record):
+    """Its operands, which lie on the devices `params["devices"]` then, where operations run at once.
+
+    What is compiled runs on one device, so these are the operands themselves before Programs become loops.
+    """
 
 
 class Callback(Record):

@@ -20,6 +20,7 @@ from functad.lowering_rules import (
     Indexed,
     Loops,
     OnWords,
+    Placement,
     Reduction,
     Running,
     Scalar,
@@ -160,6 +161,7 @@ class Primitive(Record, kw_only=True, eq=False):
         | Defined
         | Callback
         | OnWords
+        | Placement
         | Absent
     )
     examples: Callable[[], list[Example]] | Absent

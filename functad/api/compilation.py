@@ -30,13 +30,14 @@ from functad.api.cache_misses import CallExplanation, Signature, closure_of, exp
 from functad.api.device_dispatch import CallPlace, backend_of, call_place, make_call_at, place_of_call
 from functad.api.dispatch import MISS, Arguments, FastCall, Results, passed_on
 from functad.api.jit_options import Shardings, check_hashable, marked_parameters
+from functad.api.meshes import device_put
 from functad.api.traced_calls import CacheEntry, SortedCall, TracedCalls, traced_calls_of
 from functad.array import ArrayImpl
 from functad.backends import check_backend
 from functad.calls.common import closed
 from functad.calls.jit import jit_p, of_moderate_depth
 from functad.config import Config, config, current_settings, exceptional
-from functad.device_arrays import DeviceArray, commit_results, common_device, device_of_new_arrays, to_device
+from functad.device_arrays import DeviceArray, common_device, device_of_new_arrays, put_on, to_device
 from functad.errors import ArgumentError, NestingError, WideningWarning
 from functad.execution import executable
 from functad.ir import Aval
@@ -118,8 +119,8 @@ def jit(
         backend: what runs the function, "cpu", "cuda" or "interpreter"; by default `config.default_backend`. Arrays
             that were put on a device are computed there whatever it says.
         device: where the function runs, a device or its name: arguments are copied there, results stay there. None:
-            where its arguments lie. Within another jitted function, that one's backend and device run both, and
-            within one that is differentiated or mapped, it runs where arguments lie.
+            where its arguments lie. Its gradients go to where these lie. Within another jitted function, that one's
+            backend and device run both.
         in_shardings, out_shardings: shardings on it, or pytrees of these that reach less deep than the positional
             arguments and the results; they change nothing, but must fit.
         abstracted_axes, compiler_options: accepted for JAX's sake; shapes are never abstract, and XLA's options say
@@ -248,10 +249,13 @@ class JitFunction(Generic[P, R]):
             result = fast_call(*arguments.with_leaves(values))
             if result is not MISS:
                 return result
-        if place is not None:
+        consts = program.consts
+        if where.given and not outermost:  # by equations, so that derivatives come back to where arguments lie
+            consts, values = device_put((consts, values), self._device)
+        elif place is not None:
             values = [to_device(v, place) if isinstance(v, ArrayImpl) else v for v in values]
         if self._inline:
-            outs = eval_program(program, values)
+            outs = eval_program(program, values, consts)
         else:
             params: dict[str, Any] = {"name": self._name(), "jaxpr": closed(program)}
             if any(entry.donated):
@@ -259,9 +263,9 @@ class JitFunction(Generic[P, R]):
             backend = backend_of(None, self._backend) if where.held else self._backend
             if backend is not None:
                 params["backend"] = backend
-            outs = bind(jit_p, *program.consts, *values, **params)
-        if where.given and place is not None and outermost:
-            commit_results(outs)
+            outs = bind(jit_p, *consts, *values, **params)
+        if where.given:
+            outs = [put_on(o, self._device) if isinstance(o, ArrayImpl) else o for o in outs]
         result = tree_unflatten(entry.out_tree, outs)
         return result if self._shardings is None else self._shardings.laid_out(result)
 

@@ -33,7 +33,7 @@ from functad.device_arrays import (
     memory_of,
     on_device,
     put_by_default,
-    to_device,
+    put_on,
 )
 from functad.errors import AbsentNameError, ArgumentError, DeviceError
 from functad.layouts import (
@@ -49,7 +49,8 @@ from functad.layouts import (
     device_named,
     devices_named,
 )
-from functad.tracing import value_behind
+from functad.primitives.barrier import put_traced, source_of
+from functad.tracing import Tracer
 from functad.tree_util import broadcast_prefix, tree_flatten, tree_unflatten
 
 
@@ -168,12 +169,12 @@ def device_put(
         src, donate, may_alias: accepted for JAX's sake.
 
     Returns:
-        Arrays whose `sharding` is that given. They stay on their device, and so does what is computed of them. What a
-        jitted or mapped function traces stays where that runs.
+        Arrays whose `sharding` is that given. They stay on their device, and so does what is computed of them; their
+        gradients are put where the arrays of x lie. What a jitted function traces stays where that runs.
 
     Raises:
-        DeviceError: there is no such device; or what is differentiated would move to another one. TreeError: the
-            pytrees do not fit. ArgumentError: a sharding has more axes than its array.
+        DeviceError: there is no such device. TreeError: the pytrees do not fit. ArgumentError: a sharding has more
+            axes than its array.
 
     >>> import functad, numpy as np
     >>> functad.device_put({"a": np.ones(2)})
@@ -182,7 +183,7 @@ def device_put(
     leaves, tree = tree_flatten(x)
     values = [as_value(leaf, lambda: "a leaf given to device_put") for leaf in leaves]
     layouts = layouts_of("device_put", "device", device, x, [v.shape for v in values])
-    return tree_unflatten(tree, [_laid_out(v, layout, "device_put") for v, layout in zip(values, layouts)])
+    return tree_unflatten(tree, list(map(_laid_out, values, layouts)))
 
 
 def with_sharding_constraint(x: Any, shardings: Any) -> Any:
@@ -203,7 +204,7 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     leaves, tree = tree_flatten(x)
     values = [as_value(leaf, lambda: "a leaf given to with_sharding_constraint") for leaf in leaves]
     layouts = layouts_of("with_sharding_constraint", "shardings", shardings, x, [v.shape for v in values])
-    return tree_unflatten(tree, [_laid_out(v, one, "with_sharding_constraint") for v, one in zip(values, layouts)])
+    return tree_unflatten(tree, list(map(_laid_out, values, layouts)))
 
 
 def layouts_of(
@@ -242,32 +243,19 @@ def _checked(where: str, wanted: Any, shape: tuple[int, ...]) -> Sharding | None
 _layouts: dict[int, tuple[weakref.ref[Array], Sharding]] = {}
 
 
-def _laid_out(x: Any, layout: Sharding | None, where: str) -> Any:
-    """An Array whose `sharding` is that layout: of the same memory, if it lies on that device."""
-    if not isinstance(x, ArrayImpl):
-        known = value_behind(x)
-        if layout is not None and isinstance(known, ArrayImpl) and device_of(known) is not layout.device:
-            raise DeviceError(
-                f"{where}: {x._describe()} stands for an array on {device_of(known)}, and a derivative cannot follow "
-                f"it to {layout.device}: put it there before the function is differentiated, and pass it as an argument"
-            )
-        return x
+def _laid_out(x: Any, layout: Sharding | None) -> Any:
+    """An Array whose `sharding` is that layout: of the same memory, if it lies on that device; None leaves it."""
+    if isinstance(x, Tracer):
+        return x if layout is None or source_of(x) is layout.device else put_traced(x, layout.device)
     if layout is None:
         return x if is_committed(x) else put_by_default(x)
-    if device_of(x) is not layout.device:
-        x = commit(to_device(x, layout.device))
-    if layout == sharding_of(x) and is_committed(x):
+    x = put_on(x, layout.device)
+    if layout == sharding_of(x):
         return x
-    array = commit(_same_memory(x))
+    array = on_device(memory_of(x), x.aval) if isinstance(x, DeviceArray) else commit(type(x)(x._value, x.weak_type))
     key = id(array)
     _layouts[key] = weakref.ref(array, lambda _: _layouts.pop(key, None)), layout
     return array
-
-
-def _same_memory(x: ArrayImpl) -> ArrayImpl:
-    if not isinstance(x, DeviceArray):
-        return type(x)(x._value, x.weak_type)
-    return on_device(memory_of(x) if is_committed(x) else memory_of(x).again(), x.aval)
 
 
 def sharding_of(x: Array) -> Sharding:

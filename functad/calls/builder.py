@@ -37,6 +37,7 @@ def call_primitive(
     call_transposed: Callable[..., list[Any]] | None = None,
     batch: Callable[..., Any] | None = None,
     again: Callable[..., bool] = lambda **params: False,
+    compiled: bool = False,
 ) -> Primitive:
     """A primitive whose equations call a Program, which the parameter of the name `program` holds.
 
@@ -48,7 +49,7 @@ def call_primitive(
         run: `(program, ndarrays) → ndarrays` is the implementation.
         call_transposed: calls the transposed Program, if not as `call` does.
         batch: the batch rule, if it is not a call of the mapped Program.
-        again: see `lowering_rules.Call`.
+        again, compiled: see `lowering_rules.Call`.
     """
 
     def taken_out(params: dict[str, Any]) -> tuple[Program, dict[str, Any]]:
@@ -89,7 +90,7 @@ def call_primitive(
         jvp=Linearize(linearize_call),
         transpose=transpose,
         batch=batch or batch_call,
-        lower=Call(program, again),
+        lower=Call(program, again, compiled),
         examples=examples,
     )
 

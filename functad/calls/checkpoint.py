@@ -24,8 +24,9 @@ from functad.calls.jit import jit_p
 from functad.editing.common_subexpressions import share_common_subexpressions
 from functad.editing.dead_code import eliminate_dead_code
 from functad.editing.inlining import inline_calls
-from functad.ir import Absent, Atom, Eqn, Primitive, Program, Var, memoised
+from functad.ir import Absent, Atom, Eqn, Primitive, Program, Var, memoised, program_puts_values
 from functad.lowering_rules import Defined
+from functad.primitives.barrier import put_traced, source_of
 from functad.records import NamedTuple
 from functad.tracing import Tracer, bind, eval_program
 from functad.transforms.programs import jvp_program
@@ -39,6 +40,8 @@ def remat(program: Program, args: Sequence[Any], **params: Any) -> list[Any]:
     params: `prevent_cse`, `policy`, and `differentiated`: whether the Program is a derivative, which computes again.
     """
     program, args = with_constants(program, args)
+    if program_puts_values(program):  # cotangents go back to where the operands lie
+        args = [put_traced(a, None) if isinstance(a, Tracer) and source_of(a) else a for a in args]
     return bind(remat_p, *args, jaxpr=program, **params)
 
 

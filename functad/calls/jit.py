@@ -94,5 +94,6 @@ jit_p = call_primitive(
     call=_call,
     run=_run_call,
     linearize=_linearize,
+    compiled=True,
     examples=Absent("it takes a Program; tests/api/test_api_jit.py tests it under all transforms"),
 )

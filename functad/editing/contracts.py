@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functad.editing.dead_code import eliminate_dead_code
 from functad.errors import ProgramError
 from functad.ir import UNKNOWN, Program, all_eqns, check_program, memoised, subprograms
-from functad.lowering_rules import Call, ControlFlow, Defined
+from functad.lowering_rules import Call, ControlFlow, Defined, Placement
 from functad.primitives.barrier import optimization_barrier_p
 
 
@@ -40,6 +40,11 @@ def _calls_nothing(program: Program) -> str:
     return f"`{calls[0]}` calls a Program" if calls else ""
 
 
+def _puts_nothing(program: Program) -> str:
+    puts = any(isinstance(e.primitive.lower, Placement) for e in all_eqns(program.eqns))
+    return "a value is put on a device, but all of a Program runs on one" if puts else ""
+
+
 def _bodies_are_closed(program: Program) -> str:
     for eqn in all_eqns(program.eqns):
         if any(inner.consts for inner in subprograms(eqn.params)):
@@ -69,7 +74,7 @@ def _has_no_barrier(program: Program) -> str:
 
 Contract = Callable[[Program], str]  # what is wrong, or nothing
 
-INLINED: tuple[Contract, ...] = (_calls_nothing, _bodies_are_closed)
+INLINED: tuple[Contract, ...] = (_calls_nothing, _puts_nothing, _bodies_are_closed)
 STAGES: dict[str, tuple[Contract, ...]] = {
     "inlined": INLINED,
     "optimized": (*INLINED, _nothing_is_unused, _unknown_sizes_stay_in_loops),

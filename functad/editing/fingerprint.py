@@ -18,7 +18,18 @@ import numpy as np
 from functad import machine_model
 from functad.array import ArrayImpl
 from functad.ir import Atom, Aval, Eqn, Literal, Primitive, Program, Var
-from functad.lowering_rules import Call, Callback, Defined, Indexed, Loops, Reduction, Running, Scalar, Scattered
+from functad.lowering_rules import (
+    Call,
+    Callback,
+    Defined,
+    Indexed,
+    Loops,
+    Placement,
+    Reduction,
+    Running,
+    Scalar,
+    Scattered,
+)
 
 _AS_THEY_PRINT = {bool, int, str, bytes, type(None), type(Ellipsis)}
 
@@ -76,6 +87,8 @@ def _literal(literal: Literal) -> str:
 def _operation(eqn: Eqn) -> str:
     """The primitive and its parameters; of a call the Program alone, whose equations will stand in its place."""
     rule, params = eqn.primitive.lower, eqn.params
+    if isinstance(rule, Placement):  # wherever that is, the Program runs on one device
+        return eqn.primitive.name
     if isinstance(rule, (Callback, Defined)):
         raise _NoTextError
     if isinstance(rule, Call):

@@ -1,7 +1,8 @@
 """Calls replaced by what they call, also within loops and branches.
 
-Knows the records' rules `Call`, `Defined` and `ControlFlow` only. After `inline_calls` no pass meets a call, at any
-depth, and the Programs of loops and branches have no constants: those are operands.
+Knows the records' rules `Call`, `Defined`, `ControlFlow` and `Placement` only. After `inline_calls` no pass meets a
+call, or a device on which something is put, at any depth, and the Programs of loops and branches have no constants:
+those are operands.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import cast
 
 from functad.editing.substitution import Substitution
 from functad.ir import Eqn, Primitive, Program, Var, memoised, subprograms
-from functad.lowering_rules import Call, ControlFlow, Defined
+from functad.lowering_rules import Call, ControlFlow, Defined, Placement
 from functad.primitives.barrier import optimization_barrier_p
 
 
@@ -29,7 +30,7 @@ def inline_calls(program: Program, kept: Callable[[Primitive], bool] = _none) ->
 
 
 def _inlined(program: Program, kept: Callable[[Primitive], bool]) -> Program:
-    if not any(any(subprograms(e.params)) or isinstance(e.primitive.lower, Defined) for e in program.eqns):
+    if not any(any(subprograms(e.params)) or isinstance(e.primitive.lower, (Defined, Placement)) for e in program.eqns):
         return program
     known = Substitution()
     eqns: list[Eqn] = []
@@ -47,6 +48,9 @@ def _inlined(program: Program, kept: Callable[[Primitive], bool]) -> Program:
         rule = eqn.primitive.lower
         if isinstance(rule, ControlFlow):
             eqns.append(rule.closed(eqn, lambda p: inline_calls(p, kept), as_operands))
+            continue
+        if isinstance(rule, Placement) and not kept(eqn.primitive):
+            known.update(zip(eqn.outvars, eqn.invars))
             continue
         if not isinstance(rule, (Call, Defined)) or kept(eqn.primitive):
             eqns.append(eqn)

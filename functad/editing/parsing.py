@@ -16,6 +16,7 @@ import numpy as np
 
 from functad import dtypes
 from functad.array import ArrayImpl, DonatedArray, class_for
+from functad.device_arrays import DevicePlace
 from functad.errors import FunctadError, ProgramError, close_names
 from functad.evaluation import infer_avals
 from functad.ir import (
@@ -31,6 +32,7 @@ from functad.ir import (
     check_program,
     registry,
 )
+from functad.layouts import device_named
 from functad.pretty import spatial_letters
 from functad.primitive_record import own_primitives
 from functad.primitives.arithmetic import RoundingMethod
@@ -98,7 +100,11 @@ class _Word(str):
 
 
 _RECORDS: dict[str, Callable[..., Any]] = {
-    record.__name__: record for record in (ConvDimensionNumbers, GatherDimensionNumbers, ScatterDimensionNumbers)
+    record.__name__: record
+    for record in (ConvDimensionNumbers, DevicePlace, GatherDimensionNumbers, ScatterDimensionNumbers)
+} | {
+    f"{kind.capitalize()}Device": lambda id, kind=kind: device_named(f"{kind}:{id}", "parse_program")
+    for kind in ("cpu", "cuda")
 }
 _NUMBERED: dict[str, Callable[..., Any]] = {"fft_type": FftType, "rounding_method": RoundingMethod}
 """Parameters of which the number is printed."""

@@ -10,7 +10,7 @@ from functools import cache, partial
 from typing import Any
 
 from functad.api.inspection import eval_jaxpr
-from functad.api.meshes import device_put, with_sharding_constraint
+from functad.api.meshes import with_sharding_constraint
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError
 from functad.extend.core.primitives import primitive_named
@@ -72,10 +72,6 @@ def _approx_top_k(operand: Any, *, k: int, is_max_k: bool, **params: Any) -> lis
     return list(function(operand, k, **params))
 
 
-def _device_put(*xs: Any, devices: Sequence[Any], **_: Any) -> list[Any]:
-    return [device_put(x, device) for x, device in zip(xs, devices, strict=True)]
-
-
 def _ppermute(*xs: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> list[Any]:
     return [parallel.ppermute(x, axis_name, perm) for x in xs]
 
@@ -129,7 +125,6 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "axis_index": parallel.axis_index,
     "create_token": tokens.create_token,
     "dce_sink": tokens.dce_sink,
-    "device_put": _device_put,
     "eq_to": partial(_total_order, elementwise.eq),
     "igamma_grad_a": special.igamma_grad_a,
     "le_to": partial(_total_order, elementwise.le),

@@ -1,6 +1,7 @@
-"""Identities that say something to those who transform a Program: `optimization_barrier` and `name`.
+"""Identities that say something to those who transform or run a Program: `optimization_barrier`, `name`, `device_put`.
 
-Knows nothing of what is done about it: `lowering/barriers.py` keeps order, policies of checkpoints read names.
+Knows nothing of what is done about it: `lowering/barriers.py` keeps order, policies of checkpoints read names, and
+`evaluation.py` moves arrays.
 """
 
 from __future__ import annotations
@@ -10,10 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from functad.array import ArrayImpl
+from functad.device_arrays import DevicePlace, device_of, is_committed
 from functad.ir import Absent, Aval, Example, Primitive, UndefinedPrimal, Zero
-from functad.lowering_rules import Scalar
+from functad.layouts import CPU, Device
+from functad.lowering_rules import Placement, Scalar
+from functad.primitive_record import takes_narrow
 from functad.primitives.common import integers, normal
-from functad.tracing import bind
+from functad.tracing import bind, value_behind
 
 
 def optimization_barrier(*operands: Any) -> list[Any]:
@@ -24,6 +29,39 @@ def optimization_barrier(*operands: Any) -> list[Any]:
 
 def name(x: Any, name: str) -> Any:
     return bind(name_p, x, name=name)
+
+
+Place = Device | DevicePlace | None
+
+
+def put_on_devices(values: Sequence[Any], devices: Sequence[Place], srcs: Sequence[Place]) -> list[Any]:
+    """The values, each where `device_arrays.put_on` puts it; `Zero` lies nowhere.
+
+    srcs: where they are, to which their cotangents go back; None if nobody knows.
+    """
+    known = [i for i, v in enumerate(values) if not isinstance(v, Zero)]
+    to, back = (tuple([side[i] for i in known]) for side in (devices, srcs))
+    moved = iter(bind(device_put_p, *[values[i] for i in known], devices=to, srcs=back) if known else ())
+    return [v if isinstance(v, Zero) else next(moved) for v in values]
+
+
+def put_traced(x: Any, place: Place) -> Any:
+    """A traced value at a place, and its cotangents back where the array lies that it stands for."""
+    return put_on_devices([x], [place], [source_of(x)])[0]
+
+
+def source_of(x: Any) -> Place:
+    """Where an array lies, or the one that a tracer stands for: a device, if on purpose; None if there is none."""
+    known = value_behind(x)
+    if not isinstance(known, ArrayImpl):
+        return None
+    return device_of(known) if is_committed(known) else DevicePlace(device_of(known), False)
+
+
+def _put_transposed(cts: Sequence[Any], *operands: Any, devices: Any, srcs: Any) -> list[Any]:
+    arriving = [ct if isinstance(x, UndefinedPrimal) else Zero(ct.aval) for ct, x in zip(cts, operands)]
+    found = put_on_devices(arriving, srcs, devices)  # the other way
+    return [ct if isinstance(x, UndefinedPrimal) else None for ct, x in zip(found, operands)]
 
 
 def _of_those_known(values: Sequence[Any]) -> list[Any]:
@@ -66,5 +104,22 @@ name_p: Primitive = Primitive(
         Example(args=(normal(2, 3),), params={"name": "x"}),
         Example(args=(integers(2),), params={"name": "x"}, differentiable=False),
         Example(args=(np.float32(0),), params={"name": "x"}, along=(1,), agreed=(1, 0, 0)),
+    ],
+)
+device_put_p = Primitive(
+    name="device_put",
+    doc="The operands on devices: each on that in `devices`. `srcs` are those where cotangents are put.",
+    multiple_results=True,
+    abstract_eval=lambda *avals, devices, srcs: list(avals),
+    impl=takes_narrow(lambda *operands, devices, srcs: list(operands)),
+    jvp=lambda primals, outs, tangents, *, devices, srcs: put_on_devices(tangents, devices, srcs),
+    transpose=_put_transposed,
+    batch=lambda axis_size, args, dims, **places: (bind(device_put_p, *args, **places), tuple(dims)),
+    lower=Placement(),
+    examples=lambda: [
+        Example(args=(normal(2, 3), normal(2, seed=1)), params={"devices": (CPU, None), "srcs": (CPU, CPU)}),
+        Example(
+            args=(normal(0, 2), integers(2)), params={"devices": (CPU,) * 2, "srcs": (None,) * 2}, differentiable=False
+        ),
     ],
 )

@@ -56,9 +56,9 @@ class BackwardPass:
         for out, cotangent in zip(self.outs, cotangents):
             if type(out) is Tracer and out.owner is self.trace:
                 self._accumulate(out, cotangent)
-        bare = runs_bare()
         with transforming():
             while ops:
+                bare = runs_bare()  # a cotangent that was put on a device may change that
                 if bare:
                     run_bare(self._apply_transposed_rules, bare)
                 else:

@@ -81,19 +81,117 @@ def check_what_was_put_on_the_cpu_keeps_its_derivatives_there() -> None:
             assert np.array_equal(found, function(X)), i
 
 
-def check_what_is_differentiated_does_not_move() -> None:
-    """It says so, where JAX would move it and its derivative; what is jitted runs on one device."""
+def _moved(x: Any, device: Any = "cuda") -> Any:
+    return jnp.sin(functad.device_put(x, device)).sum()
 
-    def moved(x: Any, device: Any = "cuda") -> Any:
-        return (functad.device_put(x, device) * 2).sum()
 
-    for transform in (functad.grad, functad.jacfwd, functad.value_and_grad):
-        message = raised(DeviceError, lambda transform=transform: transform(moved)(X))
-        assert "argument `x`" in message and "on cpu:0" in message and "to cuda:0: put it there before" in message
-    assert "to cpu:0" in raised(DeviceError, lambda: functad.grad(lambda x: moved(x, "cpu"))(on_gpu(X)))
-    assert functad.grad(moved)(on_gpu(X)).device is gpu()
-    assert functad.grad(lambda x: moved(x, x.device))(on_gpu(X)).device is gpu()
-    assert functad.jit(moved)(X).device is functad.devices("cpu")[0]
+MOVES: dict[str, Callable[[Any], Any]] = {
+    "device_put": _moved,
+    "to_device": lambda x: jnp.sin(x.to_device("cuda")).sum(),
+    "asarray": lambda x: jnp.sin(jnp.asarray(x, device="cuda")).sum(),
+    "with_sharding_constraint": lambda x: jnp.sin(functad.lax.with_sharding_constraint(x, gpu())).sum(),
+    "jit": functad.jit(lambda x: jnp.sin(x).sum(), device="cuda"),
+    "jit, inline": functad.jit(lambda x: jnp.sin(x).sum(), device="cuda", inline=True),
+    "jit of a closure": lambda x: functad.jit(lambda: jnp.sin(x).sum(), device="cuda")(),
+    "jit of results": functad.jit(lambda x: jnp.sin(x).sum(), out_shardings="cuda"),
+    "custom_jvp": lambda x: 0 * functad.nn.relu(functad.device_put(x, "cuda")).sum() + _moved(x),
+    "checkpoint": functad.checkpoint(_moved),
+    "checkpoint, nested": functad.checkpoint(lambda x: functad.checkpoint(_moved)(x)),
+    "there, back and there": lambda x: _moved(functad.device_put(functad.device_put(x, "cuda"), "cpu")),
+    "jit in checkpoint": functad.checkpoint(lambda x: functad.jit(lambda x: jnp.sin(x).sum(), device="cuda")(x)),
+    "beside another": lambda x: _moved(x) + 0 * functad.device_put(x * x, "cuda").sum(),
+}  # fmt: skip
+
+
+def check_gradients_lie_where_what_is_differentiated_does() -> None:
+    """Wherever the function puts it: values are on the GPU, gradients come back, and are as free as the arguments."""
+    for name, function in MOVES.items():
+        for x in (jnp.asarray(X), functad.device_put(X, "cpu"), on_gpu(X), on_second(X)):
+            value, gradient = functad.value_and_grad(function)(x)
+            assert value.device is gpu() and value.committed, name
+            assert gradient.device is x.device and gradient.committed is x.committed, name
+            np.testing.assert_allclose(gradient, np.cos(X), rtol=1e-6, err_msg=name)
+            curved = functad.grad(lambda x, f=function: functad.grad(f)(x).sum())(x)
+            assert curved.device is x.device, name
+            np.testing.assert_allclose(curved, -np.sin(X), rtol=1e-6, err_msg=name)
+
+
+def check_tangents_lie_where_values_are_put() -> None:
+    for name, function in MOVES.items():
+        value, tangent = functad.jvp(function, (X,), (jnp.ones_like(X),))
+        along = functad.linearize(function, X)[1](jnp.ones_like(X))
+        for found in (value, tangent, along):
+            assert found.device is gpu() and found.committed, name
+        for found in (tangent, along):
+            np.testing.assert_allclose(found, np.cos(X).sum(), rtol=1e-5, err_msg=name)
+
+
+def check_other_derivatives_of_what_is_put() -> None:
+    kept = functad.device_put(X[0], "cpu")
+
+    def moved(x: Any) -> Any:
+        return jnp.sin(functad.device_put(x, "cuda"))
+
+    y, pullback = functad.vjp(moved, kept)
+    for cotangent in (np.ones(3, np.float32), on_gpu(np.ones(3, np.float32))):
+        assert pullback(cotangent)[0].device is kept.device and y.device is gpu()
+    assert functad.jacrev(moved)(kept).device is kept.device and functad.jacfwd(moved)(kept).device is gpu()
+    assert functad.hessian(lambda x: moved(x).sum())(kept).device is kept.device
+    assert functad.vmap(moved)(kept).device is gpu()
+    assert functad.vmap(functad.jit(jnp.sin, device="cuda"))(kept).device is gpu()
+    assert functad.grad(lambda x: functad.vmap(moved)(x).sum())(kept).shape == (3,)
+    assert functad.linear_transpose(lambda x: 2 * functad.device_put(x, "cuda"), kept)(on_gpu(X[0]))[0].device is gpu()
+    both = functad.grad(lambda x: (jnp.sin(x) + functad.device_put(moved(x), "cpu")).sum())(kept)
+    np.testing.assert_allclose(both, 2 * np.cos(X[0]), rtol=1e-6)
+    free = functad.grad(lambda x: (jnp.sin(x) + moved(x)).sum())(X[0])  # what is free goes where the other is
+    np.testing.assert_allclose(free, 2 * np.cos(X[0]), rtol=1e-6)
+    tree = functad.grad(lambda t: (lambda t: t["a"] * t["b"])(functad.device_put(t, "cuda")).sum())
+    found = tree({"a": kept, "b": on_second(X[0])})
+    assert found["a"].device is kept.device and found["b"].device is second_gpu()
+    message = raised(DeviceError, lambda: functad.grad(lambda x: (x * functad.device_put(x, "cuda")).sum())(kept))
+    assert "`mul` was given arrays that were put on different devices" in message
+
+
+def check_rules_of_users_run_where_they_put_things() -> None:
+    @functad.custom_vjp
+    def sine(x: Any) -> Any:
+        return jnp.sin(functad.device_put(x, "cuda"))
+
+    sine.defvjp(lambda x: (sine(x), x), lambda x, ct: (functad.device_put(ct, "cpu") * jnp.cos(x),))
+    kept = functad.device_put(X, "cpu")
+    value, gradient = functad.value_and_grad(lambda x: sine(x).sum())(kept)
+    assert value.device is gpu() and gradient.device is kept.device
+    np.testing.assert_allclose(gradient, np.cos(X), rtol=1e-6)
+
+
+def check_the_default_device_within_what_is_differentiated() -> None:
+    def by_default(x: Any, device: Any = None) -> Any:
+        with functad.default_device(gpu()):
+            return (jnp.sin(x if device is None else functad.device_put(x, device)) * jnp.ones(3)).sum()
+
+    value, gradient = functad.value_and_grad(by_default)(X)
+    assert value.device is gpu() and not value.committed and not gradient.committed
+    for x, device in ((functad.device_put(X, "cpu"), None), (jnp.asarray(X), "cpu")):
+        value, gradient = functad.value_and_grad(by_default)(x, device)
+        assert value.device is gradient.device is functad.devices("cpu")[0] and value.committed
+        assert gradient.committed is x.committed
+
+
+def check_what_is_traced_as_a_whole_runs_on_one_device() -> None:
+    """As in JAX: `jit`, loops and branches run where their operands lie, whatever is put on a device within."""
+    kept = functad.device_put(X[0], "cpu")
+    loop = functad.lax.scan
+    functions: list[Callable[[Any], Any]] = [
+        functad.jit(_moved), functad.jit(MOVES["jit"]), functad.jit(functad.grad(_moved)),
+        functad.grad(functad.jit(_moved)),
+        lambda x: loop(lambda c, a: (functad.device_put(c, "cuda") + a, None), np.float32(0), x)[0],
+        functad.grad(lambda x: loop(lambda c, a: (functad.device_put(c, "cuda") * a, None), np.float32(1), x)[0]),
+        lambda x: functad.lax.cond(True, lambda x: functad.device_put(x, "cuda"), lambda x: x, x),
+    ]  # fmt: skip
+    for i, function in enumerate(functions):
+        assert function(kept).device is kept.device, i
+        assert function(on_gpu(X[0])).device is gpu(), i
+        np.testing.assert_allclose(function(kept), function(on_gpu(X[0])), rtol=1e-6, err_msg=str(i))
 
 
 def check_sizes_that_depend_on_values() -> None:
