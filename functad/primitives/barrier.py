@@ -31,10 +31,10 @@ def name(x: Any, name: str) -> Any:
     return bind(name_p, x, name=name)
 
 
-Place = Device | DevicePlace | None
+WhereToPut = Device | DevicePlace | None
 
 
-def put_on_devices(values: Sequence[Any], devices: Sequence[Place], srcs: Sequence[Place]) -> list[Any]:
+def put_on_devices(values: Sequence[Any], devices: Sequence[WhereToPut], srcs: Sequence[WhereToPut]) -> list[Any]:
     """The values, each where `device_arrays.put_on` puts it; `Zero` lies nowhere.
 
     srcs: where they are, to which their cotangents go back; None if nobody knows.
@@ -45,12 +45,12 @@ def put_on_devices(values: Sequence[Any], devices: Sequence[Place], srcs: Sequen
     return [v if isinstance(v, Zero) else next(moved) for v in values]
 
 
-def put_traced(x: Any, place: Place) -> Any:
+def put_traced(x: Any, place: WhereToPut) -> Any:
     """A traced value at a place, and its cotangents back where the array lies that it stands for."""
     return put_on_devices([x], [place], [source_of(x)])[0]
 
 
-def source_of(x: Any) -> Place:
+def source_of(x: Any) -> WhereToPut:
     """Where an array lies, or the one that a tracer stands for: a device, if on purpose; None if there is none."""
     known = value_behind(x)
     if not isinstance(known, ArrayImpl):
@@ -106,7 +106,7 @@ name_p: Primitive = Primitive(
         Example(args=(np.float32(0),), params={"name": "x"}, along=(1,), agreed=(1, 0, 0)),
     ],
 )
-device_put_p = Primitive(
+device_put_p: Primitive = Primitive(
     name="device_put",
     doc="The operands on devices: each on that in `devices`. `srcs` are those where cotangents are put.",
     multiple_results=True,
