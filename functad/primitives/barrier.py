@@ -31,10 +31,10 @@ def name(x: Any, name: str) -> Any:
     return bind(name_p, x, name=name)
 
 
-WhereToPut = Device | DevicePlace | None
+Location = Device | DevicePlace | None
 
 
-def put_on_devices(values: Sequence[Any], devices: Sequence[WhereToPut], srcs: Sequence[WhereToPut]) -> list[Any]:
+def put_on_devices(values: Sequence[Any], devices: Sequence[Location], srcs: Sequence[Location]) -> list[Any]:
     """The values, each where `device_arrays.put_on` puts it; `Zero` lies nowhere.
 
     srcs: where they are, to which their cotangents go back; None if nobody knows.
@@ -45,12 +45,12 @@ def put_on_devices(values: Sequence[Any], devices: Sequence[WhereToPut], srcs: S
     return [v if isinstance(v, Zero) else next(moved) for v in values]
 
 
-def put_traced(x: Any, place: WhereToPut) -> Any:
+def put_traced(x: Any, place: Location) -> Any:
     """A traced value at a place, and its cotangents back where the array lies that it stands for."""
     return put_on_devices([x], [place], [source_of(x)])[0]
 
 
-def source_of(x: Any) -> WhereToPut:
+def source_of(x: Any) -> Location:
     """Where an array lies, or the one that a tracer stands for: a device, if on purpose; None if there is none."""
     known = value_behind(x)
     if not isinstance(known, ArrayImpl):

@@ -66,6 +66,10 @@ _DIFFERENCES = (
         " results have that of their device",
     ),
     (
+        "gradients through `jit(f, device=…)` and `checkpoint` stay on the device of f",
+        "they go back to where the arguments lie",
+    ),
+    (
         "a list is refused as operand or index",
         "lists work where NumPy takes them",
     ),
