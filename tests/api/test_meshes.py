@@ -9,6 +9,7 @@ import functad
 import functad.numpy as jnp
 from functad import lax
 from functad.api import meshes
+from functad.editing.fingerprint import fingerprint
 from functad.errors import ArgumentError, DeviceError, TreeError
 from functad.sharding import (
     AbstractMesh,
@@ -180,3 +181,16 @@ def test_what_is_refused():
         assert lax.with_sharding_constraint({"a": X}, PartitionSpec("data"))["a"].shape == (4,)
         with pytest.raises(ArgumentError, match="the axes of the mesh are"):
             lax.with_sharding_constraint(X, PartitionSpec("x"))
+
+
+def test_what_is_traced_is_put_by_an_equation_that_costs_nothing():
+    def put(x):
+        return 2 * functad.device_put(x, "cpu")
+
+    program = functad.make_jaxpr(put)(X)
+    assert "b:f32[4] = device_put[devices=(CpuDevice(id=0),) srcs=(None,)] a" in str(program)
+    assert [e.primitive.name for e in functad.jit(put).lower(X).optimized.eqns] == ["mul"]
+    assert fingerprint(program) is not None
+    assert [e.primitive.name for e in functad.make_jaxpr(lambda x: functad.device_put(x))(X).eqns] == []
+    back = functad.make_jaxpr(functad.grad(lambda x: put(x).sum()))(X)
+    assert "device_put[devices=(None,) srcs=(CpuDevice(id=0),)]" in str(back)
