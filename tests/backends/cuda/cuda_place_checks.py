@@ -85,27 +85,29 @@ def _moved(x: Any, device: Any = "cuda") -> Any:
     return jnp.sin(functad.device_put(x, device)).sum()
 
 
-MOVES: dict[str, Callable[[Any], Any]] = {
-    "device_put": _moved,
-    "to_device": lambda x: jnp.sin(x.to_device("cuda")).sum(),
-    "asarray": lambda x: jnp.sin(jnp.asarray(x, device="cuda")).sum(),
-    "with_sharding_constraint": lambda x: jnp.sin(functad.lax.with_sharding_constraint(x, gpu())).sum(),
-    "jit": functad.jit(lambda x: jnp.sin(x).sum(), device="cuda"),
-    "jit, inline": functad.jit(lambda x: jnp.sin(x).sum(), device="cuda", inline=True),
-    "jit of a closure": lambda x: functad.jit(lambda: jnp.sin(x).sum(), device="cuda")(),
-    "jit of results": functad.jit(lambda x: jnp.sin(x).sum(), out_shardings="cuda"),
-    "custom_jvp": lambda x: 0 * functad.nn.relu(functad.device_put(x, "cuda")).sum() + _moved(x),
-    "checkpoint": functad.checkpoint(_moved),
-    "checkpoint, nested": functad.checkpoint(lambda x: functad.checkpoint(_moved)(x)),
-    "there, back and there": lambda x: _moved(functad.device_put(functad.device_put(x, "cuda"), "cpu")),
-    "jit in checkpoint": functad.checkpoint(lambda x: functad.jit(lambda x: jnp.sin(x).sum(), device="cuda")(x)),
-    "beside another": lambda x: _moved(x) + 0 * functad.device_put(x * x, "cuda").sum(),
-}  # fmt: skip
+def _moves() -> dict[str, Callable[[Any], Any]]:
+    """Functions of one gradient, that of the sum of sines, which run on the GPU in one way or another."""
+    return {
+        "device_put": _moved,
+        "to_device": lambda x: jnp.sin(x.to_device("cuda")).sum(),
+        "asarray": lambda x: jnp.sin(jnp.asarray(x, device="cuda")).sum(),
+        "with_sharding_constraint": lambda x: jnp.sin(functad.lax.with_sharding_constraint(x, gpu())).sum(),
+        "jit": functad.jit(lambda x: jnp.sin(x).sum(), device="cuda"),
+        "jit, inline": functad.jit(lambda x: jnp.sin(x).sum(), device="cuda", inline=True),
+        "jit of a closure": lambda x: functad.jit(lambda: jnp.sin(x).sum(), device="cuda")(),
+        "jit of results": functad.jit(lambda x: jnp.sin(x).sum(), out_shardings="cuda"),
+        "custom_jvp": lambda x: 0 * functad.nn.relu(functad.device_put(x, "cuda")).sum() + _moved(x),
+        "checkpoint": functad.checkpoint(_moved),
+        "checkpoint, nested": functad.checkpoint(lambda x: functad.checkpoint(_moved)(x)),
+        "there, back and there": lambda x: _moved(functad.device_put(functad.device_put(x, "cuda"), "cpu")),
+        "jit in checkpoint": functad.checkpoint(lambda x: functad.jit(lambda x: jnp.sin(x).sum(), device="cuda")(x)),
+        "beside another": lambda x: _moved(x) + 0 * functad.device_put(x * x, "cuda").sum(),
+    }  # fmt: skip
 
 
 def check_gradients_lie_where_what_is_differentiated_does() -> None:
     """Wherever the function puts it: values are on the GPU, gradients come back, and are as free as the arguments."""
-    for name, function in MOVES.items():
+    for name, function in _moves().items():
         for x in (jnp.asarray(X), functad.device_put(X, "cpu"), on_gpu(X), on_second(X)):
             value, gradient = functad.value_and_grad(function)(x)
             assert value.device is gpu() and value.committed, name
@@ -117,7 +119,7 @@ def check_gradients_lie_where_what_is_differentiated_does() -> None:
 
 
 def check_tangents_lie_where_values_are_put() -> None:
-    for name, function in MOVES.items():
+    for name, function in _moves().items():
         value, tangent = functad.jvp(function, (X,), (jnp.ones_like(X),))
         along = functad.linearize(function, X)[1](jnp.ones_like(X))
         for found in (value, tangent, along):
@@ -182,7 +184,7 @@ def check_what_is_traced_as_a_whole_runs_on_one_device() -> None:
     kept = functad.device_put(X[0], "cpu")
     loop = functad.lax.scan
     functions: list[Callable[[Any], Any]] = [
-        functad.jit(_moved), functad.jit(MOVES["jit"]), functad.jit(functad.grad(_moved)),
+        functad.jit(_moved), functad.jit(_moves()["jit"]), functad.jit(functad.grad(_moved)),
         functad.grad(functad.jit(_moved)),
         lambda x: loop(lambda c, a: (functad.device_put(c, "cuda") + a, None), np.float32(0), x)[0],
         functad.grad(lambda x: loop(lambda c, a: (functad.device_put(c, "cuda") * a, None), np.float32(1), x)[0]),
