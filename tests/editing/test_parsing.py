@@ -291,6 +291,15 @@ def test_round_trips_of_what_tests_make_see_what_is_not_read():
         check_printed(Printed(str(program).replace("mul", "multiply"), (), False))
 
 
+def test_what_runs_in_a_loop_is_read_with_the_program_that_it_is_in():
+    trips = RoundTrips()
+    program = functad.make_jaxpr(lambda x: lax.scan(lambda c, v: (c + v, jnp.sin(v)), x[0], x))(x)
+    (body,) = [inner for eqn in program.eqns for inner in subprograms(eqn.params)]
+    trips.traced(body, {})
+    trips.traced(program, {})
+    assert [printed.text for printed in trips.waiting] == [str(program)]
+
+
 WRONG = {
     "{ lambda ; a:f32[3]. let b:f32[3] = sine a in (b,) }": "line 1: no primitive is called `sine`; did you mean `sin`",
     "{ lambda ; a:f32[3]. let b:f32[3] = sin c in (b,) }": "`c` is used, but nothing before has that name",

@@ -16,7 +16,8 @@ import importlib
 import itertools
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
+from types import CodeType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,7 +71,8 @@ def check_loops(
     for share in [False, True] if isinstance(rule, Scattered) or rule.in_place else [False]:
         recorded = record(primitive, arrays, params, share=share, sorts=sorts)
         run = Compiled(recorded).run if compiled else partial(run_plain, recorded)
-        for pieces in (1, 3, MOST_PIECES):
+        most = max([i.n for i in recorded.instructions if isinstance(i, Kernel)], default=1)
+        for pieces in sorted({max(1, min(pieces, most)) for pieces in (1, 3, MOST_PIECES)}):
             values = recorded.values(arrays)
             run(values, pieces=pieces)
             for number, (buffer, want) in enumerate(zip(recorded.outs, expected, strict=True)):
@@ -358,6 +360,12 @@ def run_plain(recorded: Recorded, values: dict[Buffer, np.ndarray], *, pieces: i
         assert is_set[buffer].all(), f"{buffer} is not wholly written"
 
 
+@lru_cache(16)
+def compiled_text(source: str, filename: str) -> CodeType:
+    """The bytecode of a kernel, which runs several times, its range cut otherwise each time."""
+    return compile(source, filename, "exec")
+
+
 def run_kernel(kernel: Kernel, values: dict[Buffer, np.ndarray], is_set: dict[Buffer, np.ndarray], pieces: int) -> None:
     memory = {
         name: Pointer(
@@ -366,7 +374,7 @@ def run_kernel(kernel: Kernel, values: dict[Buffer, np.ndarray], is_set: dict[Bu
         for name, (buffer, mode) in kernel.buffers.items()
     }
     namespace = {**INTRINSICS, **GEMMS}
-    exec(compile(kernel.source(), f"<{kernel.name}>", "exec"), namespace)
+    exec(compiled_text(kernel.source(), f"<{kernel.name}>"), namespace)
     count = max(1, min(pieces, kernel.n, MOST_PIECES))
     bounds = [kernel.n * i // count for i in range(count + 1)]
     for piece, (start, stop) in reversed(list(enumerate(itertools.pairwise(bounds)))):
@@ -395,21 +403,18 @@ class Pointer:
         self.read_by, self.written_by = (memoryview(np.zeros(self.size, np.int64)) for _ in range(2))
         limits = None if array is None or array.dtype.kind not in "iu" else np.iinfo(array.dtype)
         self.integers = range(limits.min, limits.max + 1) if limits else ()  # which can be stored as they are
+        self.type = None if array is None else array.dtype.type
+        self.loaded = {np.float16: np.float32, np.bool_: bool}.get(self.type)  # what kernels get, if not that type
         self.piece = 1
 
     def __getitem__(self, index: Any) -> Any:
-        place = self.place(index)
-        self.read(place)
-        value = self.array[place]
-        if value.dtype == np.float16:
-            return np.float32(value)
-        return bool(value) if value.dtype == np.bool_ else value
+        value = self.array[self.read(index)]
+        return value if self.loaded is None else self.loaded(value)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        place = self.place(index)
-        self.write(place)
-        own = self.array.dtype
-        if type(value) is not own.type and not (type(value) is int and value in self.integers):
+        place = self.write(index)
+        if type(value) is not self.type and not (type(value) is int and value in self.integers):
+            own = self.array.dtype
             given = value.dtype if isinstance(value, np.generic) else np.asarray(value).dtype
             kinds = (given.kind, own.kind)
             assert kinds in STORES or kinds[0] == kinds[1], f"{self.name}: {value!r} stored without a cast"
@@ -418,20 +423,29 @@ class Pointer:
 
     def place(self, index: Any) -> int:
         """Where an element lies in the array, if there is one."""
-        if type(index) is not int:
-            assert isinstance(index, (int, np.integer)), f"{self.name}: index {index!r}"
+        assert isinstance(index, (int, np.integer)), f"{self.name}: index {index!r}"
         place = self.first + int(index)
         assert 0 <= place < self.size, f"{self.name}: index {place} is not in 0..{self.size - 1}"
         return place
 
-    def read(self, place: int) -> None:
+    def read(self, index: Any) -> int:
+        """Note that an element is read; where it lies."""
+        place = self.first + index if type(index) is int else -1
+        if not 0 <= place < self.size:
+            place = self.place(index)
         assert self.is_set[place], f"{self.name}: element {place} is read before anything was written there"
         self.read_by[place] |= self.piece
+        return place
 
-    def write(self, place: int) -> None:
+    def write(self, index: Any) -> int:
+        """Note that an element is written; where it lies."""
         assert self.mode != "r", f"{self.name} is written, but was announced as read-only"
+        place = self.first + index if type(index) is int else -1
+        if not 0 <= place < self.size:
+            place = self.place(index)
         self.is_set[place] = True
         self.written_by[place] |= self.piece
+        return place
 
     def check_pieces(self) -> None:
         reads, writes = np.asarray(self.read_by), np.asarray(self.written_by)
@@ -476,7 +490,7 @@ def multiply(
 
     def matrix(x: Pointer, where: np.ndarray) -> np.ndarray:
         for index in where.reshape(-1):
-            x.read(x.place(index - x.first))
+            x.read(index - x.first)
         return x.array[where]
 
     left = matrix(a, places(*((k, m) if ta else (m, k)), a.first + a_off, lda))
@@ -486,7 +500,7 @@ def multiply(
     if beta != 0:
         product = product + beta * matrix(c, where)
     for index in where.reshape(-1):
-        c.write(c.place(index - c.first))
+        c.write(index - c.first)
     c.array[where] = product
 
 

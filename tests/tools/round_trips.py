@@ -3,12 +3,14 @@
 A plugin of pytest, which `conftest.py` loads. A structure is what a Program is up to names, shapes and numbers: which
 operation reads which results, with the types of all of them and of its parameters' values. Of what passes of the
 optimiser make, and of long Programs, those with a new kind of equation are taken; `--every-program` leaves out none
-that prints differently. Programs are printed at once, for tests look at how long they live, and read after the test.
+that prints differently. Programs are printed at once, for tests look at how long they live, and read after the test:
+the body of a loop or call with the Program that it is in, if that is printed before.
 Examples of docstrings run as a user's, and each equation of theirs must have one of their lines.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -40,7 +42,7 @@ class RoundTrips(Observer):
         self.structures: set[int] = set()
         self.kinds: set[int] = set()
         self.texts: set[int] = set()  # hashes of what has been printed, of every Program
-        self.waiting: list[Printed] = []
+        self.printed: dict[int, list[Printed]] = {}  # what waits to be read, by structures
         self.count = 0
         self.file = ""  # how the name of the file begins whose lines equations should have
         self.without_line: list[Eqn] = []
@@ -71,14 +73,22 @@ class RoundTrips(Observer):
         if self.every and hash(text) in self.texts:
             return
         self.texts.add(hash(text))
-        self.waiting.append(Printed(text, [v.aval for v in program.constvars], False))
+        if not self.every:
+            for inner in structure.within:  # whose lines stand in this text
+                self.printed.pop(structure_of(inner).whole, None)
+        waiting = self.printed.setdefault(structure.whole, [])
+        waiting.append(Printed(text, [v.aval for v in program.constvars], False))
         if 0 < sum(sizes_of_constants(program)) <= MOST_NUMBERS:
             named = [v.aval for v, c in zip(program.constvars, program.consts) if not has_numbers(c)]
-            self.waiting.append(Printed(functad.program_to_text(program, constants=True), named, True))
+            waiting.append(Printed(functad.program_to_text(program, constants=True), named, True))
+
+    @property
+    def waiting(self) -> list[Printed]:
+        return [*itertools.chain.from_iterable(self.printed.values())]
 
     def read(self) -> None:
         """Read what has been printed, and print it anew."""
-        waiting, self.waiting = self.waiting, []
+        waiting, self.printed = self.waiting, {}
         for printed in waiting:
             check_round_trip(printed)
             self.count += 1

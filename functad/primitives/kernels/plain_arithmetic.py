@@ -19,6 +19,11 @@ from functad.system.quiet import quietly
 Formula = Callable[..., Any]
 
 
+_FLOATS = (np.float32, np.float64)
+_INTEGERS = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
+_HELD_BY = {t: range(np.iinfo(t).min, np.iinfo(t).max + 1) for t in _INTEGERS}
+
+
 class Arithmetic:
     """What any arithmetic does by its other operations."""
 
@@ -53,6 +58,11 @@ class PlainArithmetic(Arithmetic):
         return [self.constant(value, dtype) for value in values]
 
     def cast(self, x: Any, dtype: Any) -> Any:
+        # Scalars without arrays first: kernels run by Python have many.
+        if type(x) is dtype:
+            return x
+        if type(x) is float and dtype in _FLOATS or type(x) is int and x in _HELD_BY.get(dtype, ()):
+            return dtype(x)
         x, dtype = np.asarray(x), np.dtype(dtype)
         if kind_of(x.dtype) == "c" and kind_of(dtype) != "c":
             return x != 0 if kind_of(dtype) == "b" else self.cast(x.real, dtype)

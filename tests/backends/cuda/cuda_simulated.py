@@ -6,6 +6,7 @@ the checks of all primitives and of random programs; those of a subject have a f
 
 from __future__ import annotations
 
+import gc
 import random
 import sys
 import traceback
@@ -118,4 +119,6 @@ def main(chosen: Iterable[str]) -> None:
 
 
 if __name__ == "__main__":
+    gc.freeze()  # searches for garbage pass over what has been imported, and are as rare as in `conftest.py`
+    gc.set_threshold(50_000, 20, 20)
     main((line.rstrip("\n") for line in sys.stdin) if sys.argv[1:] == ["-"] else sys.argv[1:])

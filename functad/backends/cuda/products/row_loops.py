@@ -136,6 +136,13 @@ def _axes_of_matrices(products: Sequence[GemmStep]) -> Iterator[tuple[int, ...]]
             yield from ((*each, n) for each in ((matrices,) if matrices > 1 else (), *pairs))
 
 
+class _Ways(NamedTuple):
+    """Ways to cut a nest: those that have been made, and the others, which are made where they are asked for."""
+
+    made: list[RowNest]
+    others: Iterator[RowNest]
+
+
 class _Finding:
     """Looks for the rows of a loop."""
 
@@ -161,6 +168,7 @@ class _Finding:
         self.choices: list[int] = []  # which of the ways to cut them is tried for each such nest
         self.chosen_for: dict[Storage, int] = {}  # what the nests write
         self.nests = self.tries = 0
+        self.ways: dict[RowNest, _Ways] = {}  # to cut each nest, as far as they have been asked for
         self.wrong: set[int] = set()  # which choices did not fit to the nest looked at
         self.blamed: set[int] = set()  # and to earlier ones
         here, self.own_pointers = touched_by([loop_step]), {*pointers_set_in([loop_step])}
@@ -273,7 +281,7 @@ class _Finding:
         self.nests += 1
         self.choices += [0] * (number + 1 - len(self.choices))
         skipped = self.choices[number]
-        for cut in self._cuts(item) if isinstance(item, RowNest) else [item, *item.others]:
+        for cut in self._ways_of(item) if isinstance(item, RowNest) else [item, *item.others]:
             places = self._takes(cut, written)
             if places is None:
                 continue
@@ -289,6 +297,16 @@ class _Finding:
         if self.choices[number]:  # all ways have been tried: what it reads should be cut otherwise
             self.wrong |= {self.chosen_for[s] for s in storages_of(item) if s in self.chosen_for}
         return None
+
+    def _ways_of(self, item: RowNest) -> Iterator[RowNest]:
+        """The ways to cut a nest, which are the same in all tries: each is made once."""
+        ways = self.ways.get(item)
+        if ways is None:
+            ways = self.ways[item] = _Ways([], self._cuts(item))
+        yield from ways.made
+        for cut in ways.others:
+            ways.made.append(cut)
+            yield cut
 
     def _cuts(self, item: RowNest) -> Iterator[RowNest]:
         """The ways to find the axes among a nest's loops: loops that are axes; none; parts of loops."""
