@@ -13,6 +13,7 @@ from benchmarks.task import Arrays, Outcome
 
 # Adam divides a gradient by its own size, so where this share of the largest one is not reached, noise decides.
 _TELLING = 1e-3
+_PIECE = 1 << 20  # elements that are compared at a time
 
 
 def disagreement(reference: Outcome, other: Outcome) -> tuple[float, str]:
@@ -37,13 +38,18 @@ def _names(reference: Outcome, other: Outcome) -> Arrays:
 
 
 def _relative(a: np.ndarray, b: np.ndarray, rounding: Any = 0.0, where: np.ndarray | None = None) -> float:
+    """A piece at a time, as differences in float64 of all of a large array would fill the memory."""
     if a.shape != b.shape:
         return np.inf
-    difference = np.abs(a.astype(np.promote_types(a.dtype, np.float64)) - b)
-    difference = np.where(difference <= rounding, 0, difference)
-    if where is not None:
-        difference = difference[where]
-    largest = np.abs(a).max(initial=0)
-    # Not a number must count as different.
-    worst = np.inf if not np.isfinite(difference).all() else difference.max(initial=0)
-    return float(worst / largest) if largest else float(worst)
+    rest = (np.broadcast_to(rounding, a.shape), np.broadcast_to(True if where is None else where, a.shape))
+    flat = [np.atleast_1d(x) for x in (a, b, *rest)]
+    step = max(1, _PIECE * len(flat[0]) // max(a.size, 1))
+    worst = largest = 0.0
+    for start in range(0, len(flat[0]), step):
+        one, other, rounded, counts = (x[start : start + step] for x in flat)
+        difference = np.abs(one.astype(np.promote_types(a.dtype, np.float64)) - other)
+        difference = np.where(difference <= rounded, 0, difference)[counts]
+        # Not a number must count as different.
+        here = difference.max(initial=0) if np.isfinite(difference).all() else np.inf
+        worst, largest = max(worst, float(here)), max(largest, float(np.abs(one).max(initial=0)))
+    return worst / largest if largest else worst
