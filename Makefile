@@ -25,15 +25,17 @@ types: .venv/installed-dev  ## check types
 	$(BIN)/python -m mypy
 	$(BIN)/python -m pytest -q tests/test_typing.py
 
-# JAX compiles far more than it runs here, so XLA is told to compile quickly, which takes half as long. Its older emitters
-# round NaN to infinity (reduce_precision) and lose digits of tanh: what looks at that takes XLA as it comes.
+# JAX compiles far more than it runs here, so XLA is told to compile quickly, which takes half as long, and each program as
+# one module of LLVM: both cores have work as it is, and each of up to 32 modules costs as much as many kernels. Its older
+# emitters round NaN to infinity (reduce_precision) and lose digits of tanh: what looks at that takes its usual ones.
+ONE_MODULE := --xla_cpu_parallel_codegen_split_count=1
 QUICK_XLA := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_use_fusion_emitters=false
 AS_IT_COMES := tests/oracle/test_nn_oracle.py tests/oracle/test_primitives_oracle.py
 
 oracle: .venv-oracle/installed-oracle  ## compare functad with JAX, in an environment of its own
 	@status=0; \
-	XLA_FLAGS="$(QUICK_XLA)" $(ORACLE_BIN)/python -m tests $(filter-out $(AS_IT_COMES),$(wildcard tests/oracle/test_*.py)) || status=1; \
-	$(ORACLE_BIN)/python -m tests $(AS_IT_COMES) || status=1; \
+	XLA_FLAGS="$(ONE_MODULE) $(QUICK_XLA)" $(ORACLE_BIN)/python -m tests $(filter-out $(AS_IT_COMES),$(wildcard tests/oracle/test_*.py)) || status=1; \
+	XLA_FLAGS="$(ONE_MODULE)" $(ORACLE_BIN)/python -m tests $(AS_IT_COMES) || status=1; \
 	exit $$status
 
 NUMPY_ALONE := $(addprefix tests/,api calls control debug editing errors extend lax nn numpy optim pytrees random test_array.py \
@@ -58,12 +60,15 @@ clean:  ## remove the environments and what the tools left behind
 	rm -rf .venv .venv-* build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
+# Bytecode is written for the modules that are imported, when they are: most of what is installed is not.
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
+
 # A stamp says that the extra of its name is installed as pyproject.toml asks.
 # The environment is made only where none works: it may be missing, or its Python may have gone.
 define install
 	@echo "Setting up $(1) with what pyproject.toml asks for ($(3)); what is not there yet is downloaded, in a minute or so."
 	@$(1)/bin/python -m pip --version >/dev/null 2>&1 || $(2) -m venv --clear $(1)
-	@$(1)/bin/python -m pip install --quiet --disable-pip-version-check -e ".[$(3)]"
+	@$(1)/bin/python $(PIP_INSTALL) -e ".[$(3)]"
 	@touch $@
 endef
 
@@ -81,8 +86,8 @@ endef
 
 .venv-numpy/installed-numpy: pyproject.toml
 	@.venv-numpy/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv-numpy
-	@.venv-numpy/bin/python -m pip install --quiet --disable-pip-version-check numpy "pytest>=8"
-	@.venv-numpy/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@.venv-numpy/bin/python $(PIP_INSTALL) numpy "pytest>=8"
+	@.venv-numpy/bin/python $(PIP_INSTALL) --no-deps -e .
 	@touch $@
 
 .venv-oracle/installed-oracle: pyproject.toml

@@ -53,8 +53,8 @@ LONGEST = [
 LONGEST += [
     f"test_{name}_oracle.py"
     for name in (
-        "control_flow kinks bfloat16 special_names stats complex random_distributions nn scipys_ufuncs primitives "
-        "api custom_rules image dtypes checkpoint numpy_options linalg benchmarks weak_types numpy signal fft "
+        "kinks special_names bfloat16 stats random_distributions nn scipys_ufuncs primitives control_flow api complex "
+        "custom_rules weak_types numpy_options image dtypes checkpoint linalg benchmarks numpy signal fft "
         "random scipy_linalg structure odeint optim implicit convolution kernels typed_keys window fuzz attention "
         "lax_names optimize rotations key_reuse sparse_linalg collectives numpy_dtypes nn_recurrent checkify "
         "scipy"

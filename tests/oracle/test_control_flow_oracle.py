@@ -51,7 +51,12 @@ def jitted(m, fun):
 
 @pytest.mark.parametrize("name", CASES)
 def test_jvp(name):
-    both(lambda m, fun, args: m.api.jvp(partial(fun, m), tuple(args), tuple(tangents_for(args))), name, weak=False)
+    both(
+        lambda m, fun, args: m.api.jvp(partial(fun, m), tuple(args), tuple(tangents_for(args))),
+        name,
+        weak=False,
+        kind="jvp",
+    )
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -60,7 +65,7 @@ def test_linearize(name):
         value, linear = m.api.linearize(partial(fun, m), *args)
         return value, linear(*tangents_for(args))
 
-    both(transform, name, weak=False)
+    both(transform, name, weak=False, kind="jvp")
 
 
 def test_loops_between_floats():
@@ -80,12 +85,12 @@ def gradient(m, name):
 
 @pytest.mark.parametrize("name", CASES)
 def test_grad(name):
-    both(lambda m, fun, args: gradient(m, name)(*args), name, weak=False)
+    both(lambda m, fun, args: gradient(m, name)(*args), name, weak=False, kind="grad")
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_jit_of_grad(name):
-    both(lambda m, fun, args: jitted(m, gradient(m, name))(*args), name, weak=False)
+    both(lambda m, fun, args: jitted(m, gradient(m, name))(*args), name, weak=False, kind="grad")
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -118,10 +123,10 @@ def test_hessian(name):
 @pytest.mark.parametrize("mode", ["jacfwd", "jacrev"])
 def test_jacobians(name, mode):
     def transform(m, fun, args):
-        chosen = "jacfwd" if m is Jax and name in FORWARD_IN_JAX else mode
+        chosen = "jacfwd" if m is Jax else mode
         return getattr(m.api, chosen)(lambda *a: only_floats(m, fun(m, *a)), argnums=floats_of(name))(*args)
 
-    both(transform, name, weak=False)
+    both(transform, name, weak=False, kind="Jacobian")
 
 
 def only_floats(m, tree):
