@@ -44,7 +44,7 @@ def bind(name: str, /, *args: Any, **params: Any) -> Any:
 NAMES: dict[str, Any] = {
     **{name: getattr(functad, name) for name in "checkpoint custom_jvp custom_vjp grad jit jvp vjp vmap".split()},
     **{name: getattr(lax, name) for name in dir(lax) if name.endswith("DimensionNumbers")},
-    "np": np, "jnp": jnp, "lax": lax, "nn": nn, "bind": bind, "dtype": np.dtype,
+    "functad": functad, "np": np, "jnp": jnp, "lax": lax, "nn": nn, "bind": bind, "dtype": np.dtype,
 }  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from functad.errors import FunctadError
 from functad.evaluation import infer_avals
 from functad.ir import Absent, Aval, Example, Primitive, subprograms
 from functad.lax import GatherScatterMode
+from functad.layouts import Device
 from functad.lowering_rules import Scalar
 
 from .generator import Maker, Value
@@ -87,6 +88,10 @@ def text_of(x: Any) -> str:
         return f"np.{x.dtype.name}({x.item()!r})".replace("(nan)", "('nan')").replace("inf)", "np.inf)")
     if isinstance(x, float) and not np.isfinite(x):
         return f"float('{x}')"
+    if isinstance(x, Device):
+        return f"functad.devices({x.prefix!r})[{x.id}]"
+    if type(x) is tuple:
+        return f"({''.join(f'{text_of(part)}, ' for part in x)})"
     return repr(x)
 
 
