@@ -98,6 +98,7 @@ def _moves() -> dict[str, Callable[[Any], Any]]:
         "jit of results": functad.jit(lambda x: jnp.sin(x).sum(), out_shardings="cuda"),
         "custom_jvp": lambda x: 0 * functad.nn.relu(functad.device_put(x, "cuda")).sum() + _moved(x),
         "checkpoint": functad.checkpoint(_moved),
+        "checkpoint, saved": functad.checkpoint(_moved, policy=functad.checkpoint_policies.everything_saveable),
         "checkpoint, nested": functad.checkpoint(lambda x: functad.checkpoint(_moved)(x)),
         "there, back and there": lambda x: _moved(functad.device_put(functad.device_put(x, "cuda"), "cpu")),
         "jit in checkpoint": functad.checkpoint(lambda x: functad.jit(lambda x: jnp.sin(x).sum(), device="cuda")(x)),
