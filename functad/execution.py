@@ -197,7 +197,10 @@ class _OnDevices:
         if isinstance(primitive.lower, Call):
             with outside_traces():
                 return [put_on(r, None) for r in eval_program(params[primitive.lower.parameter], args)]
-        return [put_on(a, device) for a, device in zip(args, params["devices"])]
+        moved = [put_on(a, device) for a, device in zip(args, params["devices"])]
+        if config.debug_key_reuse:
+            imported("functad.key_reuse").follow(primitive, args, moved, params)
+        return moved
 
     def _on_host(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any], device: Device) -> list[Any]:
         """A function of Python's gets its operands from the device, and its results are put there."""

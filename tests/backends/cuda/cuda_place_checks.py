@@ -143,6 +143,8 @@ def check_other_derivatives_of_what_is_put() -> None:
     assert functad.vmap(moved)(kept).device is gpu()
     assert functad.vmap(functad.jit(jnp.sin, device="cuda"))(kept).device is gpu()
     assert functad.grad(lambda x: functad.vmap(moved)(x).sum())(kept).shape == (3,)
+    constant = functad.checkpoint(lambda x: (moved(x) * functad.device_put(X[1], "cuda")).sum())
+    np.testing.assert_allclose(functad.grad(constant)(kept), np.cos(X[0]) * X[1], rtol=1e-6)
     assert functad.linear_transpose(lambda x: 2 * functad.device_put(x, "cuda"), kept)(on_gpu(X[0]))[0].device is gpu()
     both = functad.grad(lambda x: (jnp.sin(x) + functad.device_put(moved(x), "cpu")).sum())(kept)
     np.testing.assert_allclose(both, 2 * np.cos(X[0]), rtol=1e-6)
