@@ -180,23 +180,39 @@ def check_the_default_device_within_what_is_differentiated() -> None:
         value, gradient = functad.value_and_grad(by_default)(x, device)
         assert value.device is gradient.device is functad.devices("cpu")[0] and value.committed
         assert gradient.committed is x.committed
+    free = jnp.asarray(X)
+    with functad.default_device(gpu()):
+        for there in ("cpu", "cuda"):
+            gradient = functad.grad(lambda x, there=there: _moved(x, there))(free)
+            assert gradient.device is free.device and not gradient.committed, there
 
 
 def check_what_is_traced_as_a_whole_runs_on_one_device() -> None:
     """As in JAX: `jit`, loops and branches run where their operands lie, whatever is put on a device within."""
-    kept = functad.device_put(X[0], "cpu")
-    loop = functad.lax.scan
+    kept, factor = functad.device_put(X[0], "cpu"), jnp.asarray(X[1])
+    loop, cpu = functad.lax.scan, kept.device
+    scaled = functad.jit(lambda x: x * factor[0], device="cuda")
+    both = functad.jit(lambda x: (x * functad.device_put(x, "cpu") * functad.device_put(x, "cuda")).sum())
+    opened = functad.jit(both.__wrapped__, inline=True)
     functions: list[Callable[[Any], Any]] = [
         functad.jit(_moved), functad.jit(_moves()["jit"]), functad.jit(functad.grad(_moved)),
         functad.grad(functad.jit(_moved)),
         lambda x: loop(lambda c, a: (functad.device_put(c, "cuda") + a, None), np.float32(0), x)[0],
         functad.grad(lambda x: loop(lambda c, a: (functad.device_put(c, "cuda") * a, None), np.float32(1), x)[0]),
         lambda x: functad.lax.cond(True, lambda x: functad.device_put(x, "cuda"), lambda x: x, x),
+        functad.jit(lambda x: x * functad.device_put(factor, "cuda") * functad.device_put(factor, cpu)),
+        functad.jit(lambda x: scaled(x) + scaled(factor)),
+        functad.jit(lambda x: x + functad.jit(lambda x: (x, factor), device="cuda", inline=True)(x)[1]),
+        lambda x: loop(lambda c, a: (scaled(c) + a, None), np.float32(0), x)[0],
+        functad.grad(lambda x: loop(lambda c, a: (scaled(c) + a, None), np.float32(0), x)[0]),
+        both, opened, functad.grad(both), functad.grad(opened), functad.jit(functad.grad(opened)),
     ]  # fmt: skip
-    for i, function in enumerate(functions):
-        assert function(kept).device is kept.device, i
-        assert function(on_gpu(X[0])).device is gpu(), i
-        np.testing.assert_allclose(function(kept), function(on_gpu(X[0])), rtol=1e-6, err_msg=str(i))
+    for debug in (False, True):  # operations run one by one then
+        for i, function in enumerate(functions):
+            with functad.debug_nans(debug):
+                on_cpu, there = function(kept), function(on_gpu(X[0]))
+            assert on_cpu.device is cpu and there.device is gpu(), (i, debug)
+            np.testing.assert_allclose(on_cpu, there, rtol=1e-6, err_msg=str(i))
 
 
 def check_sizes_that_depend_on_values() -> None:
