@@ -251,7 +251,7 @@ class JitFunction(Generic[P, R]):
             if result is not MISS:
                 return result
         consts = program.consts
-        if where.given and not outermost:  # by equations, so that derivatives come back to where arguments lie
+        if where.given:  # by equations where this is traced, so that derivatives come back to where arguments lie
             consts, values = device_put((consts, values), self._device)
         elif place is not None:
             values = [to_device(v, place) if isinstance(v, ArrayImpl) else v for v in values]

@@ -227,6 +227,16 @@ def check_what_is_traced_as_a_whole_runs_on_one_device() -> None:
             np.testing.assert_allclose(on_cpu, there, rtol=1e-6, err_msg=str(i))
 
 
+def check_what_a_function_with_a_device_closes_over_is_copied_there() -> None:
+    kept = functad.device_put(X, "cpu")
+    for debug in (False, True):
+        with functad.debug_nans(debug):
+            for x in (X, kept, on_gpu(X), on_second(X)):
+                for inline in (False, True):
+                    found = functad.jit(lambda x: x + kept, device="cuda", inline=inline)(x)
+                    assert found.device is gpu() and found.committed and np.array_equal(found, X + X), (debug, inline)
+
+
 def check_sizes_that_depend_on_values() -> None:
     """Python reads the values, and what it makes of them goes back."""
     functions: list[Callable[[Any], Any]] = [
