@@ -171,6 +171,15 @@ def check_other_derivatives_of_what_is_put() -> None:
 
 def check_rules_of_users_run_where_they_put_things() -> None:
     @functad.custom_vjp
+    def returned(x: Any) -> Any:
+        return x * 1
+
+    returned.defvjp(lambda x: (x * 1, None), lambda _, ct: (functad.device_put(ct, "cpu"),))
+    gradient = functad.grad(lambda x: returned(jnp.sin(x)).sum())(X)
+    assert gradient.device is functad.devices("cpu")[0] and gradient.committed
+    np.testing.assert_allclose(gradient, np.cos(X), rtol=1e-6)
+
+    @functad.custom_vjp
     def sine(x: Any) -> Any:
         return jnp.sin(functad.device_put(x, "cuda"))
 
