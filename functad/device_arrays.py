@@ -210,9 +210,9 @@ def common_device(values: Sequence[Any], names: Callable[[int], str], what: str)
 
 
 class DevicePlace(NamedTuple):
-    """Where an array lies, and whether on purpose."""
+    """Where an array lies, and whether on purpose. device: None is wherever it does."""
 
-    device: Device
+    device: Device | None
     committed: bool
 
 
@@ -225,9 +225,11 @@ def device_place_of(x: Any) -> DevicePlace | None:
 
 def at_place(x: Any, place: DevicePlace | None) -> Any:
     """The same elements at a place; as it is what lies there, was put elsewhere on purpose, or is no concrete array."""
-    if place is None or not isinstance(x, ArrayImpl) or device_of(x) is place.device or is_committed(x):
+    if place is None or not isinstance(x, ArrayImpl) or is_committed(x):
         return x
-    moved = to_device(x, place.device)
+    moved = to_device(x, place.device or device_of(x))
+    if moved is x:
+        return x
     return commit(moved) if place.committed else moved
 
 
@@ -299,6 +301,7 @@ def put_on(x: Any, place: Device | DevicePlace | None) -> ArrayImpl:
     if place is None:
         return array
     device, on_purpose = place if isinstance(place, DevicePlace) else (place, True)
+    device = device or device_of(array)
     if device_of(array) is not device:
         moved = to_device(array, device)
     elif is_committed(array) is on_purpose:

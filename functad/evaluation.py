@@ -27,7 +27,6 @@ from functad.device_arrays import (
 from functad.dtypes import DtypeTable, compute_dtype, is_narrow_float, kind_of
 from functad.errors import DTypeError, FunctadError, TooLargeError
 from functad.ir import Aval, Primitive, puts_values
-from functad.lowering_rules import Placement
 from functad.system.once import imported
 from functad.system.quiet import quiet_copy
 from functad.user_source import user_source
@@ -63,7 +62,7 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
         run = _special_implementation(primitive, args, params, values)
     call: Callable[..., Any]
     try:
-        if not primitive.runs_functions:
+        if primitive.only_computes:
             call = quiet_copy().run
         elif puts_values(primitive, params):
             return evaluate_on_device(primitive, args, params)
@@ -119,8 +118,6 @@ def _special_implementation(
 
 def _as_inferred(primitive: Primitive, args: Sequence[Any], params: dict[str, Any], result: Any) -> Any:
     """Results as arrays, of keys and of several dtypes, too; committed to the CPU if operands are."""
-    if isinstance(primitive.lower, Placement):
-        return evaluate_on_device(primitive, args, params)
     inferred = infer_avals(primitive, [aval_of(a) for a in args], params)
     results = result if primitive.multiple_results else (result,)
     arrays = [class_for(a)(r, a.weak_type) for r, a in zip(results, inferred)]

@@ -32,6 +32,7 @@ from functad.device_arrays import (
 )
 from functad.eager import outside_traces
 from functad.editing.keys import without_keys
+from functad.editing.placement import on_one_device
 from functad.evaluation import aval_of, check_values, evaluate, infer_avals
 from functad.exact import exact_key
 from functad.ir import UNKNOWN, Aval, Eqn, Primitive, Program, Var, memoised, puts_values
@@ -172,6 +173,7 @@ class _OnDevices:
             if _runs_as_one(primitive.lower, called):
                 results = run_on(called, args, device)
             else:
+                called = on_one_device(called) if primitive.lower.compiled else called
                 with outside_traces():
                     results = [to_device(r, device) for r in eval_program(called, args)]
         else:
@@ -197,7 +199,10 @@ class _OnDevices:
         if isinstance(primitive.lower, Call):
             with outside_traces():
                 return [put_on(r, None) for r in eval_program(params[primitive.lower.parameter], args)]
-        return [put_on(a, device) for a, device in zip(args, params["devices"])]
+        moved = [put_on(a, device) for a, device in zip(args, params["devices"])]
+        if config.debug_key_reuse:
+            imported("functad.key_reuse").follow(primitive, args, moved, params)
+        return moved
 
     def _on_host(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any], device: Device) -> list[Any]:
         """A function of Python's gets its operands from the device, and its results are put there."""

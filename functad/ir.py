@@ -389,6 +389,17 @@ def subprograms(params: dict[str, Any]) -> Iterator[Program]:
             yield from (v for v in value if isinstance(v, Program))
 
 
+def with_subprograms(params: dict[str, Any], edit: Callable[[Program], Program]) -> dict[str, Any]:
+    """An equation's parameters, with the Programs that they hold edited."""
+
+    def edited(value: Any) -> Any:
+        if isinstance(value, (tuple, list)) and any(isinstance(v, Program) for v in value):
+            return type(value)([edited(v) for v in value])
+        return edit(value) if isinstance(value, Program) else value
+
+    return {name: edited(value) for name, value in params.items()}
+
+
 def all_eqns(eqns: Iterable[Eqn]) -> Iterator[Eqn]:
     """Equations, each followed by those of the Programs that it holds, and of the ones within these."""
     for eqn in eqns:

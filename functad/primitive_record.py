@@ -177,6 +177,11 @@ class Primitive(Record, kw_only=True, eq=False):
         return isinstance(self.lower, (Call, Callback, ControlFlow, Defined))
 
     @cached_property
+    def only_computes(self) -> bool:
+        """Whether its implementation is all that runs: it calls no function, and puts nothing on a device."""
+        return not (self.runs_functions or isinstance(self.lower, Placement))
+
+    @cached_property
     def derives_by_rule(self) -> bool:
         """Whether its implementation alone computes its only result, which has a derivative by a jvp rule."""
         no_rule = isinstance(self.jvp, (Absent, Linearize, ZeroDerivative))

@@ -17,6 +17,7 @@ import numpy as np
 from functad.api.arguments import FlatFunction, LeafNames, as_known, as_value, check_callable, function_name
 from functad.array import ArrayImpl
 from functad.config import config
+from functad.editing.placement import on_one_device
 from functad.errors import BodyError
 from functad.evaluation import aval_of
 from functad.ir import Aval, Program
@@ -99,7 +100,7 @@ def _trace(
         inputs = [trace.new_input(a, o) for a, o in zip(avals, origins)]
         with explained_call(fun if user is None else None, len(arg_trees), transform):
             outs = flat_fun(*inputs)
-    program = program_from_ops(trace, trace.take_ops(), inputs, outs, name)
+    program = on_one_device(program_from_ops(trace, trace.take_ops(), inputs, outs, name))
     assert flat_fun.out_tree is not None
     reusable = not trace.depends_on_values and not any(isinstance(c, Tracer) for c in program.consts)
     return Body(program, flat_fun.out_tree), reusable

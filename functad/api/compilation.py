@@ -37,7 +37,8 @@ from functad.backends import check_backend
 from functad.calls.common import closed
 from functad.calls.jit import jit_p, of_moderate_depth
 from functad.config import Config, config, current_settings, exceptional
-from functad.device_arrays import DeviceArray, common_device, device_of_new_arrays, put_on, to_device
+from functad.device_arrays import DeviceArray, common_device, device_of_new_arrays, to_device
+from functad.editing.placement import on_one_device
 from functad.errors import ArgumentError, NestingError, WideningWarning
 from functad.execution import executable
 from functad.ir import Aval
@@ -250,12 +251,12 @@ class JitFunction(Generic[P, R]):
             if result is not MISS:
                 return result
         consts = program.consts
-        if where.given and not outermost:  # by equations, so that derivatives come back to where arguments lie
+        if where.given:  # by equations where this is traced, so that derivatives come back to where arguments lie
             consts, values = device_put((consts, values), self._device)
         elif place is not None:
             values = [to_device(v, place) if isinstance(v, ArrayImpl) else v for v in values]
         if self._inline:
-            outs = eval_program(program, values, consts)
+            outs = eval_program(on_one_device(program), values, consts)
         else:
             params: dict[str, Any] = {"name": self._name(), "jaxpr": closed(program)}
             if any(entry.donated):
@@ -265,7 +266,7 @@ class JitFunction(Generic[P, R]):
                 params["backend"] = backend
             outs = bind(jit_p, *consts, *values, **params)
         if where.given:
-            outs = [put_on(o, self._device) if isinstance(o, ArrayImpl) else o for o in outs]
+            outs = [device_put(o, self._device) if isinstance(o, ArrayImpl) else o for o in outs]
         result = tree_unflatten(entry.out_tree, outs)
         return result if self._shardings is None else self._shardings.laid_out(result)
 

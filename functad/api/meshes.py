@@ -29,7 +29,6 @@ from functad.device_arrays import (
     DeviceArray,
     commit,
     device_of,
-    is_committed,
     memory_of,
     on_device,
     put_by_default,
@@ -50,7 +49,7 @@ from functad.layouts import (
     devices_named,
 )
 from functad.primitives.barrier import put_traced, source_of
-from functad.tracing import Tracer
+from functad.tracing import Tracer, runs_at_once
 from functad.tree_util import broadcast_prefix, tree_flatten, tree_unflatten
 
 
@@ -245,10 +244,12 @@ _layouts: dict[int, tuple[weakref.ref[Array], Sharding]] = {}
 
 def _laid_out(x: Any, layout: Sharding | None) -> Any:
     """An Array whose `sharding` is that layout: of the same memory, if it lies on that device; None leaves it."""
-    if isinstance(x, Tracer):
-        return x if layout is None or source_of(x) is layout.device else put_traced(x, layout.device)
     if layout is None:
-        return x if is_committed(x) else put_by_default(x)
+        return put_by_default(x)
+    if isinstance(x, Tracer) or not runs_at_once():
+        x = x if source_of(x) is layout.device else put_traced(x, layout.device)
+        if isinstance(x, Tracer):
+            return x
     x = put_on(x, layout.device)
     if layout == sharding_of(x):
         return x

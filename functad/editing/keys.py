@@ -5,13 +5,11 @@ Knows the records' rule `OnWords` only: all else that takes keys moves them, and
 
 from __future__ import annotations
 
-from typing import Any
-
 from functad.array import value_of
 from functad.dtypes import key_fry, stored_as
 from functad.editing.splicing import splice
 from functad.editing.substitution import Substitution
-from functad.ir import Aval, Eqn, Program, Var, memoised, subprograms
+from functad.ir import Aval, Eqn, Program, Var, memoised, subprograms, with_subprograms
 from functad.lowering_rules import OnWords
 
 
@@ -53,7 +51,7 @@ def _on_words(program: Program) -> Program:
             eqns += made
             words.update(zip(eqn.outvars, results))
         else:
-            params = {name: _stored_parameter(value) for name, value in eqn.params.items()}
+            params = with_subprograms(eqn.params, without_keys)
             eqns.append(eqn.replace(params=params, outvars=[define(v) for v in eqn.outvars]))
     outvars = words.read_all(program.outvars)
     return program.replace(invars=invars, constvars=constvars, consts=consts, eqns=eqns, outvars=outvars)
@@ -61,11 +59,3 @@ def _on_words(program: Program) -> Program:
 
 def _stored(aval: Aval) -> Aval:
     return Aval(aval.shape, stored_as(aval.dtype), aval.weak_type)
-
-
-def _stored_parameter(value: Any) -> Any:
-    if isinstance(value, Program):
-        return without_keys(value)
-    if isinstance(value, (tuple, list)) and any(isinstance(v, Program) for v in value):
-        return type(value)([_stored_parameter(v) for v in value])
-    return value

@@ -1,7 +1,7 @@
 """Identities that say something to those who transform or run a Program: `optimization_barrier`, `name`, `device_put`.
 
 Knows nothing of what is done about it: `lowering/barriers.py` keeps order, policies of checkpoints read names, and
-`evaluation.py` moves arrays.
+`execution.py` moves arrays.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ def name(x: Any, name: str) -> Any:
 
 
 Location = Device | DevicePlace | None
+_ANYWHERE = DevicePlace(None, False)
 
 
 def put_on_devices(values: Sequence[Any], devices: Sequence[Location], srcs: Sequence[Location]) -> list[Any]:
     """The values, each where `device_arrays.put_on` puts it; `Zero` lies nowhere.
 
-    srcs: where they are, to which their cotangents go back; None if nobody knows.
+    srcs: where they are, to which their cotangents go back; None if nobody knows: then these follow others.
     """
     known = [i for i, v in enumerate(values) if not isinstance(v, Zero)]
     to, back = (tuple([side[i] for i in known]) for side in (devices, srcs))
@@ -60,7 +61,8 @@ def source_of(x: Any) -> Location:
 
 def _put_transposed(cts: Sequence[Any], *operands: Any, devices: Any, srcs: Any) -> list[Any]:
     arriving = [ct if isinstance(x, UndefinedPrimal) else Zero(ct.aval) for ct, x in zip(cts, operands)]
-    found = put_on_devices(arriving, srcs, devices)  # the other way
+    back = [_ANYWHERE if src is None else src for src in srcs]
+    found = put_on_devices(arriving, back, devices)  # the other way
     return [ct if isinstance(x, UndefinedPrimal) else None for ct, x in zip(found, operands)]
 
 

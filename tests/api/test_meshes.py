@@ -192,5 +192,11 @@ def test_what_is_traced_is_put_by_an_equation_that_costs_nothing():
     assert [e.primitive.name for e in functad.jit(put).lower(X).optimized.eqns] == ["mul"]
     assert fingerprint(program) is not None
     assert [e.primitive.name for e in functad.make_jaxpr(lambda x: functad.device_put(x))(X).eqns] == []
+    assert "device_put" in str(functad.make_jaxpr(lambda x: x + functad.device_put(X, "cpu"))(X))
+    with functad.debug_nans(True):  # it makes none
+        assert functad.grad(lambda x: functad.device_put(x, "cpu")[0])(np.float32([0, np.nan])).tolist() == [1, 0]
+    for within in (put, functad.jit(put), functad.checkpoint(put)):  # a loop runs on one device
+        body = functad.make_jaxpr(lambda x, f=within: lax.map(f, x))(X)
+        assert "mul" in str(body) and "device_put" not in str(body)
     back = functad.make_jaxpr(functad.grad(lambda x: put(x).sum()))(X)
-    assert "device_put[devices=(None,) srcs=(CpuDevice(id=0),)]" in str(back)
+    assert "devices=(DevicePlace(device=None, committed=False),)" in str(back)  # nobody knows where x lies

@@ -55,6 +55,9 @@ FOLLOWED: dict[str, Case] = {
     "stacked": lambda m, k, ks: m.random.normal(m.numpy.stack([k, k])[0]) + m.random.normal(k),
     "repeated": lambda m, k, ks: m.vmap(m.random.normal)(m.numpy.broadcast_to(k, (2,))),
     "moved": lambda m, k, ks: (m.random.normal(ks.at[0].set(ks[1])[0]), m.random.normal(ks[1])),
+    "put_on_a_device": lambda m, k, ks: m.vmap(
+        lambda k: m.random.normal(m.device_put(k, m.devices()[0])) + m.random.normal(k)
+    )(ks),
     "read_in_a_loop": lambda m, k, ks: (
         m.lax.scan(lambda c, k: (c + m.random.normal(k), None), 0.0, ks), m.random.normal(ks[1])
     ),

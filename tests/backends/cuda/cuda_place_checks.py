@@ -98,6 +98,7 @@ def _moves() -> dict[str, Callable[[Any], Any]]:
         "jit of results": functad.jit(lambda x: jnp.sin(x).sum(), out_shardings="cuda"),
         "custom_jvp": lambda x: 0 * functad.nn.relu(functad.device_put(x, "cuda")).sum() + _moved(x),
         "checkpoint": functad.checkpoint(_moved),
+        "checkpoint, saved": functad.checkpoint(_moved, policy=functad.checkpoint_policies.everything_saveable),
         "checkpoint, nested": functad.checkpoint(lambda x: functad.checkpoint(_moved)(x)),
         "there, back and there": lambda x: _moved(functad.device_put(functad.device_put(x, "cuda"), "cpu")),
         "jit in checkpoint": functad.checkpoint(lambda x: functad.jit(lambda x: jnp.sin(x).sum(), device="cuda")(x)),
@@ -134,6 +135,9 @@ def check_other_derivatives_of_what_is_put() -> None:
     def moved(x: Any) -> Any:
         return jnp.sin(functad.device_put(x, "cuda"))
 
+    def moved_sine(x: Any) -> Any:
+        return moved(jnp.sin(x)).sum()
+
     y, pullback = functad.vjp(moved, kept)
     for cotangent in (np.ones(3, np.float32), on_gpu(np.ones(3, np.float32))):
         assert pullback(cotangent)[0].device is kept.device and y.device is gpu()
@@ -141,7 +145,18 @@ def check_other_derivatives_of_what_is_put() -> None:
     assert functad.hessian(lambda x: moved(x).sum())(kept).device is kept.device
     assert functad.vmap(moved)(kept).device is gpu()
     assert functad.vmap(functad.jit(jnp.sin, device="cuda"))(kept).device is gpu()
-    assert functad.grad(lambda x: functad.vmap(moved)(x).sum())(kept).shape == (3,)
+    slope = np.cos(np.sin(X[0])) * np.cos(X[0])
+    for within in (functad.checkpoint, functad.vmap):  # where nobody knows where arrays lie, cotangents follow them
+        for x in (kept, on_second(X[0])):
+            function = within(moved_sine)
+            for gradient in (
+                functad.grad(lambda x, f=function: f(x).sum())(x),
+                functad.vmap(functad.grad(moved_sine))(x),
+            ):
+                assert gradient.device is x.device
+                np.testing.assert_allclose(gradient, slope, rtol=1e-6)
+    constant = functad.checkpoint(lambda x: (moved(x) * functad.device_put(X[1], "cuda")).sum())
+    np.testing.assert_allclose(functad.grad(constant)(kept), np.cos(X[0]) * X[1], rtol=1e-6)
     assert functad.linear_transpose(lambda x: 2 * functad.device_put(x, "cuda"), kept)(on_gpu(X[0]))[0].device is gpu()
     both = functad.grad(lambda x: (jnp.sin(x) + functad.device_put(moved(x), "cpu")).sum())(kept)
     np.testing.assert_allclose(both, 2 * np.cos(X[0]), rtol=1e-6)
@@ -155,6 +170,15 @@ def check_other_derivatives_of_what_is_put() -> None:
 
 
 def check_rules_of_users_run_where_they_put_things() -> None:
+    @functad.custom_vjp
+    def returned(x: Any) -> Any:
+        return x * 1
+
+    returned.defvjp(lambda x: (x * 1, None), lambda _, ct: (functad.device_put(ct, "cpu"),))
+    gradient = functad.grad(lambda x: returned(jnp.sin(x)).sum())(X)
+    assert gradient.device is functad.devices("cpu")[0] and gradient.committed
+    np.testing.assert_allclose(gradient, np.cos(X), rtol=1e-6)
+
     @functad.custom_vjp
     def sine(x: Any) -> Any:
         return jnp.sin(functad.device_put(x, "cuda"))
@@ -177,23 +201,49 @@ def check_the_default_device_within_what_is_differentiated() -> None:
         value, gradient = functad.value_and_grad(by_default)(x, device)
         assert value.device is gradient.device is functad.devices("cpu")[0] and value.committed
         assert gradient.committed is x.committed
+    free = jnp.asarray(X)
+    with functad.default_device(gpu()):
+        for there in ("cpu", "cuda"):
+            gradient = functad.grad(lambda x, there=there: _moved(x, there))(free)
+            assert gradient.device is free.device and not gradient.committed, there
 
 
 def check_what_is_traced_as_a_whole_runs_on_one_device() -> None:
     """As in JAX: `jit`, loops and branches run where their operands lie, whatever is put on a device within."""
-    kept = functad.device_put(X[0], "cpu")
-    loop = functad.lax.scan
+    kept, factor = functad.device_put(X[0], "cpu"), jnp.asarray(X[1])
+    loop, cpu = functad.lax.scan, kept.device
+    scaled = functad.jit(lambda x: x * factor[0], device="cuda")
+    both = functad.jit(lambda x: (x * functad.device_put(x, "cpu") * functad.device_put(x, "cuda")).sum())
+    opened = functad.jit(both.__wrapped__, inline=True)
     functions: list[Callable[[Any], Any]] = [
         functad.jit(_moved), functad.jit(_moves()["jit"]), functad.jit(functad.grad(_moved)),
         functad.grad(functad.jit(_moved)),
         lambda x: loop(lambda c, a: (functad.device_put(c, "cuda") + a, None), np.float32(0), x)[0],
         functad.grad(lambda x: loop(lambda c, a: (functad.device_put(c, "cuda") * a, None), np.float32(1), x)[0]),
         lambda x: functad.lax.cond(True, lambda x: functad.device_put(x, "cuda"), lambda x: x, x),
+        functad.jit(lambda x: x * functad.device_put(factor, "cuda") * functad.device_put(factor, cpu)),
+        functad.jit(lambda x: scaled(x) + scaled(factor)),
+        functad.jit(lambda x: x + functad.jit(lambda x: (x, factor), device="cuda", inline=True)(x)[1]),
+        lambda x: loop(lambda c, a: (scaled(c) + a, None), np.float32(0), x)[0],
+        functad.grad(lambda x: loop(lambda c, a: (scaled(c) + a, None), np.float32(0), x)[0]),
+        both, opened, functad.grad(both), functad.grad(opened), functad.jit(functad.grad(opened)),
     ]  # fmt: skip
-    for i, function in enumerate(functions):
-        assert function(kept).device is kept.device, i
-        assert function(on_gpu(X[0])).device is gpu(), i
-        np.testing.assert_allclose(function(kept), function(on_gpu(X[0])), rtol=1e-6, err_msg=str(i))
+    for debug in (False, True):  # operations run one by one then
+        for i, function in enumerate(functions):
+            with functad.debug_nans(debug):
+                on_cpu, there = function(kept), function(on_gpu(X[0]))
+            assert on_cpu.device is cpu and there.device is gpu(), (i, debug)
+            np.testing.assert_allclose(on_cpu, there, rtol=1e-6, err_msg=str(i))
+
+
+def check_what_a_function_with_a_device_closes_over_is_copied_there() -> None:
+    kept = functad.device_put(X, "cpu")
+    for debug in (False, True):
+        with functad.debug_nans(debug):
+            for x in (X, kept, on_gpu(X), on_second(X)):
+                for inline in (False, True):
+                    found = functad.jit(lambda x: x + kept, device="cuda", inline=inline)(x)
+                    assert found.device is gpu() and found.committed and np.array_equal(found, X + X), (debug, inline)
 
 
 def check_sizes_that_depend_on_values() -> None:
