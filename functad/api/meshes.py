@@ -169,7 +169,7 @@ def device_put(
 
     Returns:
         Arrays whose `sharding` is that given. They stay on their device, and so does what is computed of them; their
-        gradients are put where the arrays of x lie. What a jitted function traces stays where that runs.
+        gradients are put where the arrays of x lie. Within a jitted function, a loop or a branch nothing moves.
 
     Raises:
         DeviceError: there is no such device. TreeError: the pytrees do not fit. ArgumentError: a sharding has more
