@@ -59,7 +59,7 @@ def source_of(x: Any) -> Location:
     return device_of(known) if is_committed(known) else DevicePlace(device_of(known), False)
 
 
-def _put_transposed(cts: Sequence[Any], *operands: Any, devices: Any, srcs: Any) -> list[Any]:
+def _put_transposed(cts: Sequence[Any], *operands: Any, devices: Any, srcs: Any, **_: Any) -> list[Any]:
     arriving = [ct if isinstance(x, UndefinedPrimal) else Zero(ct.aval) for ct, x in zip(cts, operands)]
     back = [_ANYWHERE if src is None else src for src in srcs]
     found = put_on_devices(arriving, back, devices)  # the other way
@@ -110,11 +110,12 @@ name_p: Primitive = Primitive(
 )
 device_put_p: Primitive = Primitive(
     name="device_put",
-    doc="The operands on devices: each on that in `devices`. `srcs` are those where cotangents are put.",
+    doc="The operands on devices: each on that in `devices`. `srcs` are those where cotangents are put; JAX's "
+    "`copy_semantics` says nothing here.",
     multiple_results=True,
-    abstract_eval=lambda *avals, devices, srcs: list(avals),
-    impl=takes_narrow(lambda *operands, devices, srcs: list(operands)),
-    jvp=lambda primals, outs, tangents, *, devices, srcs: put_on_devices(tangents, devices, srcs),
+    abstract_eval=lambda *avals, **places: list(avals),
+    impl=takes_narrow(lambda *operands, **places: list(operands)),
+    jvp=lambda primals, outs, tangents, *, devices, srcs, **_: put_on_devices(tangents, devices, srcs),
     transpose=_put_transposed,
     batch=lambda axis_size, args, dims, **places: (bind(device_put_p, *args, **places), tuple(dims)),
     lower=Placement(),

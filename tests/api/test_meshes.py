@@ -51,6 +51,17 @@ def test_meshes():
         Mesh(["gpu"], ("data",))
 
 
+def test_jaxs_parameters_of_device_put_are_taken():
+    def put(x):
+        (moved,) = lax.device_put_p.bind(x, devices=(functad.devices()[0],), srcs=(None,), copy_semantics=(None,))
+        return moved.sum()
+
+    ones = np.ones(4, np.float32)
+    for f in (put, functad.jit(put)):
+        assert f(X) == 6 and np.array_equal(functad.grad(f)(X), ones)
+        assert functad.jvp(f, (X,), (ones,))[1] == 4 and functad.vmap(f)(np.stack([X, X])).tolist() == [6, 6]
+
+
 def test_the_mesh_of_a_context():
     assert get_abstract_mesh().empty and get_mesh().empty
     with set_mesh(MESH) as entered:
