@@ -349,10 +349,16 @@ class Program:
 
 
 def memoised(program: Program, key: tuple[Any, ...], make: Callable[[], T]) -> T:
-    """What `make` gives, kept as long as the Program lives."""
+    """What `make` gives, kept as long as the Program lives: as one that held itself did until garbage is searched for,
+    a note stands for the Program itself."""
     if key not in program.cache:
-        program.cache.setdefault(key, make())  # of several threads that make it, all get that of one
-    return cast(T, program.cache[key])
+        made = make()
+        program.cache.setdefault(key, _ITSELF if made is program else made)  # of several threads all get that of one
+    found = program.cache[key]
+    return cast(T, program if found is _ITSELF else found)
+
+
+_ITSELF = object()
 
 
 def definitions(program: Program) -> Mapping[Atom, Eqn]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+import weakref
 from dataclasses import fields
 
 import numpy as np
@@ -12,11 +14,29 @@ import functad
 import functad.numpy as jnp
 from functad.all_primitives import registry
 from functad.errors import NoRuleError, ProgramError
-from functad.ir import Absent, Aval, Literal, Program, Source, Var, all_eqns, check_program, equation_count
+from functad.ir import Absent, Aval, Literal, Program, Source, Var, all_eqns, check_program, equation_count, memoised
 
 
 def square_plus_one():
     return functad.make_jaxpr(lambda x: x * x + 1.0)(np.ones(3, np.float32))
+
+
+def asked_twice_for_itself(program: Program) -> weakref.ref[Program]:
+    asked: list[Program] = []
+    for _ in range(2):
+        assert memoised(program, ("itself",), lambda: asked.append(program) or program) is program
+    assert len(asked) == 1
+    return weakref.ref(program)
+
+
+def test_a_program_that_is_kept_with_itself_ends_with_its_last_user():
+    """Else the arrays of its constants would be held until Python searches for garbage."""
+    gc.disable()
+    try:
+        ended = asked_twice_for_itself(square_plus_one())
+        assert ended() is None
+    finally:
+        gc.enable()
 
 
 def test_avals_compare_by_shape_dtype_and_weakness():
