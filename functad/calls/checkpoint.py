@@ -25,7 +25,7 @@ from functad.editing.common_subexpressions import share_common_subexpressions
 from functad.editing.dead_code import eliminate_dead_code
 from functad.editing.inlining import inline_calls
 from functad.ir import Absent, Atom, Eqn, Primitive, Program, Var, memoised, program_puts_values
-from functad.lowering_rules import Defined, Placement
+from functad.lowering_rules import Defined
 from functad.primitives.barrier import put_traced, source_of
 from functad.records import NamedTuple
 from functad.tracing import Tracer, bind, eval_program
@@ -104,9 +104,8 @@ def _cut(program: Program, known: set[Var], policy: Policy | None) -> tuple[list
 
 
 def _is_whole(primitive: Primitive) -> bool:
-    """Whether it stays: calls that decide for themselves what is kept of them, what has rules of a user's, and
-    what is put on devices, if all this runs at once."""
-    return primitive in (remat_p, closed_call_p) or isinstance(primitive.lower, (Defined, Placement))
+    """Whether it stays: calls that decide for themselves what is kept of them, and what has rules of a user's."""
+    return primitive in (remat_p, closed_call_p) or isinstance(primitive.lower, Defined)
 
 
 def _opened(program: Program, known: set[Var], policy: Policy) -> Program:

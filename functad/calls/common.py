@@ -15,6 +15,7 @@ import numpy as np
 from functad import interpreter
 from functad.config import config
 from functad.editing.inlining import inline_calls
+from functad.editing.placement import on_one_device
 from functad.editing.keys import without_keys
 from functad.errors import ProgramError
 from functad.ir import Aval, Program, memoised
@@ -29,7 +30,7 @@ _PARTNERS = 16  # with so many others at a time a Program remembers what it made
 def body_function(program: Program) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
     """A closed Program as a function of ndarrays, run equation by equation."""
     if config.debug_nans or config.debug_infs:  # so that the first equation to blame is found
-        inlined = inline_calls(without_keys(program))
+        inlined = on_one_device(inline_calls(without_keys(program)))
         return lambda args: [np.asarray(out) for out in eval_program(inlined, args)]
     return memoised(program, ("interpreted",), lambda: interpreter.compile_program(program))
 

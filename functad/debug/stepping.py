@@ -17,6 +17,7 @@ from functad.api.inspection import trace_function
 from functad.array import value_of
 from functad.dtypes import kind_of
 from functad.editing.inlining import inline_calls
+from functad.editing.placement import on_one_device
 from functad.editing.keys import without_keys
 from functad.errors import ArgumentError
 from functad.evaluation import implementation
@@ -63,7 +64,7 @@ def step(fun: Callable[..., Any]) -> Callable[..., Steps]:
             program, _, _ = trace_function(fun, args, kwargs, "debug.step")
             leaves = tree_flatten((args, kwargs))[0]
         values = [value_of(as_value(x, lambda: "an argument of debug.step")) for x in leaves]
-        return Steps(program.name, _run(without_keys(inline_calls(program)), values))
+        return Steps(program.name, _run(without_keys(on_one_device(inline_calls(program))), values))
 
     return stepped
 

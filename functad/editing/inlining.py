@@ -1,8 +1,7 @@
 """Calls replaced by what they call, also within loops and branches.
 
-Knows the records' rules `Call`, `Defined`, `ControlFlow` and `Placement` only. After `inline_calls` no pass meets a
-call, or a device on which something is put, at any depth, and the Programs of loops and branches have no constants:
-those are operands.
+Knows the records' rules `Call`, `Defined` and `ControlFlow` only. After `inline_calls` no pass meets a call at any
+depth, and the Programs of loops and branches have no constants: those are operands.
 """
 
 from __future__ import annotations
@@ -10,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
+from functad.editing.placement import on_one_device
 from functad.editing.substitution import Substitution
 from functad.ir import Eqn, Primitive, Program, Var, memoised, subprograms
-from functad.lowering_rules import Call, ControlFlow, Defined, Placement
+from functad.lowering_rules import Call, ControlFlow, Defined
 from functad.primitives.barrier import optimization_barrier_p
 
 
@@ -30,7 +30,7 @@ def inline_calls(program: Program, kept: Callable[[Primitive], bool] = _none) ->
 
 
 def _inlined(program: Program, kept: Callable[[Primitive], bool]) -> Program:
-    if not any(any(subprograms(e.params)) or isinstance(e.primitive.lower, (Defined, Placement)) for e in program.eqns):
+    if not any(any(subprograms(e.params)) or isinstance(e.primitive.lower, Defined) for e in program.eqns):
         return program
     known = Substitution()
     eqns: list[Eqn] = []
@@ -49,9 +49,6 @@ def _inlined(program: Program, kept: Callable[[Primitive], bool]) -> Program:
         if isinstance(rule, ControlFlow):
             eqns.append(rule.closed(eqn, lambda p: inline_calls(p, kept), as_operands))
             continue
-        if isinstance(rule, Placement) and not kept(eqn.primitive):
-            known.update(zip(eqn.outvars, eqn.invars))
-            continue
         if not isinstance(rule, (Call, Defined)) or kept(eqn.primitive):
             eqns.append(eqn)
             continue
@@ -68,7 +65,8 @@ def _inlined(program: Program, kept: Callable[[Primitive], bool]) -> Program:
 
 def _called(eqn: Eqn, rule: Call | Defined) -> Program:
     if isinstance(rule, Call):
-        return cast(Program, eqn.params[rule.parameter])
+        program = cast(Program, eqn.params[rule.parameter])
+        return on_one_device(program) if rule.compiled else program
     return cast(Program, rule.program(*[a.aval for a in eqn.invars], **eqn.params))
 
 

@@ -12,6 +12,7 @@ from functad.editing.common_subexpressions import share_common_subexpressions
 from functad.editing.contracts import check_stage
 from functad.editing.dead_code import eliminate_dead_code
 from functad.editing.inlining import inline_calls
+from functad.editing.placement import on_one_device
 from functad.editing.rewriting import rewrite
 from functad.ir import Program
 from functad.observing import watching
@@ -109,6 +110,7 @@ def sum_few_terms(program: Program, on_device: bool = False) -> Program:
 
 PASSES: tuple[Callable[[Program], Program], ...] = (
     inline_calls,
+    on_one_device,
     eliminate_dead_code,
     optimize_control,
     simplify_numbers,

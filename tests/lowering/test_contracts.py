@@ -36,7 +36,7 @@ def program_of(fun: Any, *args: Any) -> Program:
     [
         (lambda x: functad.jit(jnp.sin)(x), "inlined", "`jit` calls a Program"),
         (lambda x: lax.map(lambda row: functad.jit(jnp.sin)(row), x), "inlined", "`jit` calls a Program"),
-        (lambda x: functad.device_put(x, "cpu"), "inlined", "a value is put on a device"),
+        (lambda x: functad.device_put(x, "cpu"), "optimized", "a value is put on a device"),
         (lambda x: (jnp.sin(x), jnp.cos(x))[0], "optimized", "1 equations are of no use"),
         (lambda x: lax.map(lambda row: (jnp.sin(row), jnp.cos(row))[0], x), "optimized", "a loop or branch computes"),
         (lambda x: lax.cond(x[0, 0] > 0, lambda: (x + 1, 2 * x)[0], lambda: x), "optimized", "a loop or branch"),
