@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from functad import dtypes
+from functad import dtypes, machine_model
 from functad.absent_names import METHODS_ELSEWHERE
 from functad.dtypes import plain_dtype
 from functad.errors import (
@@ -279,6 +279,14 @@ def read_only_view(value: np.ndarray) -> np.ndarray:
         return read_only_view(value.view(plain)).view(value.dtype)
     owner: Any = value  # a buffer, which NumPy's stubs say from 2.5 on only
     return np.asarray(memoryview(owner).toreadonly())
+
+
+def detached(view: Any) -> Any:
+    """A view, or a copy of it where it would keep a large array in memory that is more than twice as large."""
+    base = view.base
+    if type(base) is np.ndarray and base.nbytes > machine_model.HELD_BY_A_VIEW_BYTES and 2 * view.nbytes < base.nbytes:
+        return view.copy(order="C")
+    return view
 
 
 def wrap(value: np.ndarray, aval: Aval) -> ArrayImpl:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
-from functad.array import Array, ArrayImpl, KeyArray, class_for
+from functad.array import Array, ArrayImpl, KeyArray, class_for, detached
 from functad.config import config
 from functad.device_arrays import (
     DeviceArray,
@@ -87,6 +87,7 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
     array = _new(ArrayImpl)
     if type(result) is not np.ndarray:
         result = _asarray(result)
+    result = result if result.base is None else detached(result)
     result.setflags(False)
     array._value, array._aval, array.weak_type = result, None, weak
     return array
@@ -120,7 +121,7 @@ def _as_inferred(primitive: Primitive, args: Sequence[Any], params: dict[str, An
     """Results as arrays, of keys and of several dtypes, too; committed to the CPU if operands are."""
     inferred = infer_avals(primitive, [aval_of(a) for a in args], params)
     results = result if primitive.multiple_results else (result,)
-    arrays = [class_for(a)(r, a.weak_type) for r, a in zip(results, inferred)]
+    arrays = [class_for(a)(detached(_asarray(r)), a.weak_type) for r, a in zip(results, inferred)]
     if config.debug_key_reuse:
         imported("functad.key_reuse").follow(primitive, args, arrays, params)
     if held_on_cpu(args):

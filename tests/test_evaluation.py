@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+import weakref
 from contextvars import ContextVar
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 import functad
 import functad.numpy as jnp
+from functad import lax
 from functad.eager import run_bare
 from functad.evaluation import evaluate_bare
 from functad.primitives.arithmetic import add_p, mul_p, sub_p
@@ -81,3 +83,29 @@ def test_sums_and_products_of_scalars_have_the_bits_of_those_of_arrays(dtype: st
         np.testing.assert_array_equal(found, whole)
         if found.dtype.kind == "f":
             np.testing.assert_array_equal(np.signbit(found[numbers]), np.signbit(whole[numbers]))
+
+
+VIEWS = {
+    "a row": lambda x: x[0],
+    "a row by its number as an array": lambda x: x[jnp.int32(0)],
+    "some columns": lambda x: x[:, ::4],
+    "slice": lambda x: lax.slice(x, (0, 0), (1, 5)),
+    "split": lambda x: jnp.split(x, 4)[0],
+    "of a transposed array": lambda x: x.T[0],
+    "of a view of it": lambda x: x[:600][0],
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_small_part_does_not_keep_a_large_array(view):
+    x = jnp.ones((1000, 100))
+    whole = weakref.ref(x._value)
+    part = VIEWS[view](x)
+    np.testing.assert_array_equal(part, np.ones(part.shape))
+    del x
+    assert whole() is None
+
+
+def test_a_large_part_or_one_of_a_small_array_is_a_view():
+    for x, part in ((jnp.ones((1000, 100)), slice(0, 600)), (jnp.ones((10, 10)), slice(0, 1))):
+        assert np.shares_memory(x[part]._value, x._value)

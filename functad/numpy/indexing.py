@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from functad import dtypes
-from functad.array import Array, ArrayImpl
+from functad import dtypes, machine_model
+from functad.array import Array, ArrayImpl, detached
 from functad.config import config
 from functad.device_arrays import DeviceArray
 from functad.dtypes import kind_of
@@ -309,7 +309,8 @@ def _by_numpy(value: np.ndarray, index: Any) -> Any:
                 return None
         index = tuple(parts)
     try:
-        return value[index]
+        found = value[index]
+        return found if value.nbytes <= machine_model.HELD_BY_A_VIEW_BYTES else detached(found)
     except (IndexError, TypeError, ValueError, OverflowError):
         return None
 
