@@ -46,6 +46,7 @@ from functad.backends.cpu.scalars import squares_numba as squares_numba
 from functad.errors import CompilationError
 from functad.records import NamedTuple
 from functad.system.garbage import spare_from_search
+from functad.system.once import unforked
 
 _I64 = ir.IntType(64)
 refresh()  # the first time takes long, which the import is to bear
@@ -81,7 +82,7 @@ def compile_kernels(
     Raises:
         CompilationError: Numba does not understand a function.
     """
-    with global_compiler_lock:
+    with unforked, global_compiler_lock:
         return _object_file(_kernels(source, filename, signatures, exports or {}, fused=fused), meanwhile)
 
 
@@ -97,7 +98,7 @@ def optimized_kernels(
 
     named_lines: whether instructions name the line of `source` that they come from.
     """
-    with global_compiler_lock:
+    with unforked, global_compiler_lock:
         return optimized_ir(_kernels(source, filename, signatures, {}, fused=fused, named_lines=named_lines))
 
 
@@ -116,7 +117,7 @@ def machine_code(source: str, signatures: Mapping[str, Sequence[Argument]], *, f
     names = {PREFIX + name: name for name in signatures}
     in_ir: dict[str, list[CodeLine]] = {}
     in_assembly: dict[str, list[CodeLine]] = {}
-    with global_compiler_lock:
+    with unforked, global_compiler_lock:
         for batch in _batches(_kernels(source, "kernels.py", signatures, {}, fused=fused, named_lines=True)):
             with kept_machine(batch.effort) as machine:
                 module = _optimized(batch, llvm.create_context(), machine)
@@ -143,7 +144,7 @@ def compile_exports(functions: Mapping[str, tuple[PythonFunction, Sequence[types
     Raises:
         CompilationError: Numba does not understand a function, or it returns another type.
     """
-    with global_compiler_lock:
+    with unforked, global_compiler_lock:
         refresh()
         parts = []
         for name, (function, arguments, result) in functions.items():
