@@ -115,7 +115,7 @@ def _accesses(step: PlainStep) -> Iterator[tuple[Buffer, bool]]:
             yield from ((step.a, False), (step.b, False))
         yield from [(step.c, False)] * bool(step.beta)
         yield step.c, True
-        _check_extents(step)
+        _check_matrices(step)
     else:
         yield from _of_parameters(step.parameters)
 
@@ -125,8 +125,10 @@ def _of_parameters(parameters: Iterable[tuple[str, Buffer, str]]) -> Iterator[tu
         yield buffer, mode != "r"
 
 
-def _check_extents(step: GemmStep) -> None:
-    """That the last element of each matrix lies within its buffer."""
+def _check_matrices(step: GemmStep) -> None:
+    """That all matrices are of one dtype, and the last element of each lies within its buffer."""
+    if len(dtypes := {b.dtype.name for b in (step.a, step.b, step.c)}) > 1:
+        raise ProgramError(f"{step.name} multiplies matrices of the dtypes {', '.join(sorted(dtypes))}")
     a_rows, a_columns = (step.k, step.m) if step.ta else (step.m, step.k)
     b_rows, b_columns = (step.n, step.k) if step.tb else (step.k, step.n)
     for buffer, start, apart, rows, columns, ld in (

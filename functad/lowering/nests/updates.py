@@ -33,7 +33,7 @@ from functad.lowering.nests.nest import (
     names_of,
     typed_literal,
 )
-from functad.lowering.nests.split import parts_and_lanes
+from functad.lowering.nests.split import parts_alone
 from functad.primitives.loops.text import cast, put_to
 from functad.records import NamedTuple
 
@@ -286,7 +286,7 @@ class _Parts:
     def __init__(self, nest: Nest, update: Update, parts: int) -> None:
         self._nest, self._update = nest, update
         self._long, self._eqns = nest.loops[0], nest.eqns[-1:]
-        self._parts, _ = parts_and_lanes(self._long.extent, parts, 1)
+        self._parts = parts_alone(self._long.extent, parts)
         apart = machine_model.APART_BYTES // update.buffer.dtype.itemsize
         self._size = -(-update.buffer.size // apart) * apart
         name = f"copies_{update.buffer.name}"
