@@ -33,7 +33,7 @@ class FakeCuda:
         self.launches: list[dict[str, Any]] = []
         self.replays: list[int] = []
         self.pinned: set[int] = set()  # addresses of the host
-        self.code_of: dict[str, int] = {}
+        self.code_of: dict[str, list[int]] = {}
         self.lost = 0
         self.busy = False
         self._failing: tuple[int, int] | None = (
@@ -49,9 +49,9 @@ class FakeCuda:
         for name, (symbol, types) in PROTOTYPES.items():
             setattr(self, symbol, self._entry(name, types))
 
-    def next_code(self, name: str, code: int) -> None:
-        """Let the next call of a function fail."""
-        self.code_of[name] = code
+    def next_code(self, name: str, *codes: int) -> None:
+        """Let the next calls of a function fail."""
+        self.code_of[name] = list(codes)
 
     def fail_after(self, count: int, code: int) -> None:
         """Let one call fail after so many that do not, whatever it is, but for those of contexts."""
@@ -83,8 +83,8 @@ class FakeCuda:
             for kind, argument in zip(types, arguments):
                 kind.from_param(argument)  # raises where ctypes would
             self.calls.append(name)
-            if name in self.code_of:
-                return self.code_of.pop(name)
+            if self.code_of.get(name):
+                return self.code_of[name].pop(0)
             code = 0 if name in _NEVER_FAIL else self.fault(name)
             if code:
                 return code

@@ -31,6 +31,7 @@ from functad.backends.cuda.products.convolution import (
 from functad.backends.cuda.products.epilogues import JoinedProduct, joined_products
 from functad.backends.cuda.products.followed_updates import FollowedUpdates, followed_updates
 from functad.backends.cuda.products.kernels import emit_product, sizes_of
+from functad.backends.cuda.products.library import has_numbers_for
 from functad.backends.cuda.products.owned_rows import emit_owned_rows
 from functad.backends.cuda.products.points import joined_points
 from functad.backends.cuda.products.row_loop_text import emit_row_loop
@@ -178,7 +179,7 @@ class _CudaWriter:
 
     def _is_own(self, step: GemmStep, followers: int) -> bool:
         """Whether functad's own kernel computes a product, with so many steps that follow, if there is a library."""
-        if not self.by_library or not takes(step.a.dtype):
+        if not (self.by_library and takes(step.a.dtype) and has_numbers_for(step)):
             return True
         return not taken_by_library(sizes_of([step]), self.threads, followers)
 

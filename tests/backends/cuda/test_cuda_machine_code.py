@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -157,6 +159,27 @@ def test_no_index_of_a_kernel_is_counted_from_the_end() -> None:
     usual = compiler._arrays.fix_integer_index
     with compiler._plain_indices(names["of_users"]):
         assert compiler._arrays.fix_integer_index is usual
+
+
+def test_users_compile_with_numbas_own_functions_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = importlib.import_module("functad.backends.cuda.compile.compiler")
+    modules = [(compiler.dispatcher, "get_current_device"), (compiler.nvvm, "compile_ir")]
+    modules += [(compiler._arrays, "fix_integer_index")] if compiler._arrays else []
+    for module, name in modules:
+        monkeypatch.setattr(module, name, lambda *arguments, name=name: name)
+    seen: list[Any] = []
+
+    def compile_ptx(*arguments: Any, **options: Any) -> tuple[str, None]:
+        other = Thread(target=lambda: seen.extend(getattr(module, name)() for module, name in modules))
+        other.start()
+        other.join()
+        seen.append(compiler.dispatcher.get_current_device().compute_capability)
+        return "text", None
+
+    monkeypatch.setattr(compiler.cuda, "compile_ptx", compile_ptx)
+    assert compiler.ptx(lambda x: None, (("array", "float32"),), (9, 0)) == "text"
+    assert seen == [*[name for _, name in modules], (9, 0)]
+    assert [getattr(module, name)() for module, name in modules] == [name for _, name in modules]
 
 
 _WORD = {"float32": "f32", "float64": "f64", "int64": "u64"}

@@ -171,6 +171,14 @@ def _written(version: int) -> str:
     return f"{version // 1000}.{version % 1000 // 10}"
 
 
+def in_the_midst(what: str) -> DeviceError:
+    """What is raised where a thread comes a second time to what it could only wait for itself to end."""
+    return DeviceError(
+        f"functad was called while {what}, by the thread that does it: a finalizer (__del__) or signal handler ran in "
+        "the midst of it. Let those only note what is to be done, and call functad afterwards"
+    )
+
+
 def fail(calls: Any, code: int, what: str, started: Sequence[str]) -> None:
     """Raise what a failure of the driver means.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, Protocol
 
 from functad.backends.cuda.runtime.launching import Launch, LaunchNode, LibraryProduct, PackedLaunch
@@ -48,6 +49,7 @@ class GraphDriver(Protocol):
     change_kernel: Callable[..., int]
 
     def code(self, name: str, *arguments: Any) -> int: ...
+    def again(self, code: int, call: Callable[[], int]) -> int: ...
     def check(self, code: int, what: str) -> None: ...
     def do(self, name: str, *arguments: Any) -> None: ...
     def got(self, kind: Any, name: str, *arguments: Any) -> Any: ...
@@ -84,6 +86,8 @@ class KernelStart:
         self._packed.place(bases)
         told = self._in_stream if stream is None else (*self._kernel, stream, self._packed.pointers, None)
         code = self._driver.launch_kernel(*told)
+        if code and stream is None:  # else it may be recorded, when nobody may wait for memory
+            code = self._driver.again(code, partial(self._driver.launch_kernel, *told))
         if code:
             self._driver.check(code, f"starting {self.what}")
 

@@ -72,7 +72,8 @@ class SimulatedDriver:
         ctypes.memmove(target, source, nbytes)
 
     def owns(self, address: int) -> bool:
-        return any(a <= address < a + piece.nbytes for a, piece in self._memory.items())
+        with self._lock:
+            return any(a <= address < a + piece.nbytes for a, piece in self._memory.items())
 
     def prepare(self, name: str, nodes: Sequence[LaunchNode]) -> SimulatedRun:
         return SimulatedRun(nodes)
