@@ -28,8 +28,8 @@ def batches(
 
     Args:
         data: a pytree of arrays, all with the same length n along axis 0. They may be memory-mapped, or things of other
-            kinds that have `shape`, `dtype` and, for integers of shape (n,) or a slice in brackets, items: of these no
-            more is read than a batch has.
+            kinds, such as those of h5py and zarr, that have `shape`, `dtype` and, for rising integers of shape (n,) or
+            a slice in brackets, items: of these no more is read than a batch has.
         batch_size: items in a batch; the last batch has fewer if n is no multiple of it.
         key: a random key, from which the items are shuffled: another one for each epoch. None takes them as
             they are.
@@ -73,7 +73,7 @@ class Items:
 
     def take(self, index: slice | np.ndarray) -> Any:
         """A pytree like the data, of some of the items."""
-        return tree_unflatten(self.structure, [_native(array[index]) for array in self.arrays])
+        return tree_unflatten(self.structure, [_native(_items(array, index)) for array in self.arrays])
 
 
 class Batches:
@@ -110,8 +110,13 @@ def check_batch_size(value: Any, function: str, name: str) -> None:
 
 
 def _source(leaf: Any, what: str) -> Any:
-    """An array, which is memory-mapped still if it was; or what NumPy takes for none, but has items of some dtype."""
-    if hasattr(leaf, "shape") and hasattr(leaf, "dtype") and not hasattr(leaf, "__array__"):
+    """An array, which is memory-mapped still if it was; or what has items of some dtype, but is none."""
+    # What can be computed with lies in memory. Files of arrays, such as h5py's and zarr's, would be read by asarray.
+    if (
+        hasattr(leaf, "shape")
+        and hasattr(leaf, "dtype")
+        and not (hasattr(leaf, "__array__") and hasattr(leaf, "__add__"))
+    ):
         return leaf
     array = np.asarray(leaf)  # copies nothing of an array on the CPU, and NumPy's indexing is cheap
     if array.dtype == object and not array.shape:
@@ -120,6 +125,14 @@ def _source(leaf: Any, what: str) -> Any:
             "array of all of them, as with numpy.stack(list(items)); what is larger than memory may be memory-mapped"
         )
     return array
+
+
+def _items(source: Any, index: slice | np.ndarray) -> Any:
+    """Some items; of what is no array by rising numbers, in whose order files are read, and h5py's must be."""
+    if isinstance(source, np.ndarray) or isinstance(index, slice):
+        return source[index]
+    order = np.argsort(index)
+    return np.asarray(source[index[order]])[np.argsort(order)]
 
 
 def _native(values: Any) -> np.ndarray:

@@ -49,7 +49,7 @@ def serial(*layers: Layer, **named: Layer) -> Layer:
         x, params = struct_of(x), []
         for layer, layer_key in zip(layers, split_key(key, len(layers)), strict=True):
             params.append(layer.init(layer_key, x))
-            x = _shape_after(layer, params[-1], x)
+            x = _shape_after(layer, params[-1], x, first_buffers(layer, x))
         return _packed(params, names)
 
     def buffers(x: Any) -> Any:
@@ -57,7 +57,7 @@ def serial(*layers: Layer, **named: Layer) -> Layer:
         for layer in layers:
             found.append(first_buffers(layer, x))
             params = eval_shape(lambda x, layer=layer: layer.init(random.key(0), x), x)
-            x = _shape_after(layer, params, x)
+            x = _shape_after(layer, params, x, found[-1])
         return _packed(found, names)
 
     def run(params: Any, x: Any, buffers: Any, key: Any, train: bool) -> tuple[Any, Any]:
@@ -191,9 +191,8 @@ def _buffers_of(buffers: Any, layers: tuple[Layer, ...], names: tuple[str, ...])
     return [None] * len(layers)
 
 
-def _shape_after(layer: Layer, params: Any, x: Any) -> Any:
+def _shape_after(layer: Layer, params: Any, x: Any, buffers: Any) -> Any:
     """The shapes and dtypes of the output of a layer."""
-    buffers = first_buffers(layer, x)
     return eval_shape(lambda params, x: applied(layer, None, params, x, buffers, None, False)[0], params, x)
 
 

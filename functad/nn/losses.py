@@ -14,7 +14,7 @@ from functad.array import Array, ArrayImpl
 from functad.calls.compound import compound
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
-from functad.nn.functions import log_sigmoid, log_softmax, logsumexp
+from functad.nn.functions import log_sigmoid, log_softmax, sum_and_peak
 
 
 @compound
@@ -82,7 +82,9 @@ def softmax_cross_entropy_with_integer_labels(logits: Any, labels: Any, axis: in
 @compound
 def _of_labels(logits: Any, labels: Any, axis: int, where: Any) -> Any:
     chosen = jnp.take_along_axis(logits, jnp.expand_dims(labels, axis), axis)
-    return logsumexp(logits, axis, where=where) - jnp.squeeze(chosen, axis)
+    total, peak = sum_and_peak(logits, axis, where=where)
+    # The peak is taken from the logit: added to the small logarithm it would cost that its digits.
+    return jnp.log(total) - (jnp.squeeze(chosen, axis) - peak)
 
 
 @compound

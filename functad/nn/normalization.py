@@ -216,12 +216,12 @@ def _grouped(name: str, groups: int | None, axis: int, epsilon: float) -> Layer:
         x = _checked(x, name)
         size, at = _size(x, axis, name), axis % x.ndim
         check_params(params, {"scale": (size,), "bias": (size,)}, name)
-        if at == 0 or size % (groups or size):
+        count = size if groups is None else groups
+        if at == 0 or (count and size % count):
             raise ShapeError(
                 f"{name}: the {size} channels on axis {axis} of shape {x.shape} do not part into {groups} groups"
             )
-        count = groups or size
-        parts = x.reshape(*x.shape[:at], count, size // count, *x.shape[at + 1 :])
+        parts = x.reshape(*x.shape[:at], count, size // max(count, 1), *x.shape[at + 1 :])
         axes = tuple(i for i in range(1, parts.ndim) if i != at)
         y = _normalised(parts, axes, epsilon, centred=True).reshape(x.shape)
         shape = tuple(size if i == at else 1 for i in range(x.ndim))

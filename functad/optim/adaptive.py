@@ -13,7 +13,8 @@ from typing import Any
 from functad import numpy as jnp
 from functad.array import Array
 from functad.calls.compound import compound
-from functad.optim.gradients import cast_leaves, check_state, square, widened
+from functad.numpy.promotion import widened
+from functad.optim.gradients import cast_leaves, check_state, square
 from functad.optim.optimizer import Optimizer, check_number, map_leaves
 from functad.records import NamedTuple
 from functad.tree_util import tree_map
@@ -145,7 +146,8 @@ def scale_by_stddev(
             if bias_correction:
                 factor = correction(decay, count, n)
                 m, n = m * factor, n * factor
-            return _over_root(g, n - square(m), eps, eps_in_sqrt)
+            # Of equal gradients the variance is 0, but for rounding.
+            return _over_root(g, jnp.maximum(n - square(m), 0), eps, eps_in_sqrt)
 
         return tree_map(direction, mu, nu, grads), ScaleByStddevState(count, mu, nu)
 
@@ -189,12 +191,6 @@ def _mean(decay: Any, mean: Any, g: Any) -> Any:
 
 
 @compound
-def _check_mean_of_squares(name: str, decay: Any, eps: Any, initial_scale: Any) -> None:
-    check_number(decay, f"{name}: decay", low=0.0, high=1.0)
-    check_number(eps, f"{name}: eps", low=0.0)
-    check_number(initial_scale, f"{name}: initial_scale", low=0.0)
-
-
 def _mean_of_squares(decay: Any, mean: Any, g: Any) -> Any:
     return decay * mean + (1 - decay) * square(g)
 
@@ -215,6 +211,12 @@ def _adam(m: Any, n: Any, g: Any, count: Any, b1: Any, b2: Any, eps: Any, eps_ro
 def _over_root(g: Any, n: Any, eps: Any, eps_in_sqrt: bool) -> Any:
     root = jnp.sqrt(n + eps) if eps_in_sqrt else jnp.sqrt(n) + eps
     return (g / root).astype(jnp.result_type(g))
+
+
+def _check_mean_of_squares(name: str, decay: Any, eps: Any, initial_scale: Any) -> None:
+    check_number(decay, f"{name}: decay", low=0.0, high=1.0)
+    check_number(eps, f"{name}: eps", low=0.0)
+    check_number(initial_scale, f"{name}: initial_scale", low=0.0)
 
 
 def check_means(name: str, b1: Any, b2: Any, eps: Any, eps_root: Any) -> None:

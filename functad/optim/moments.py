@@ -9,8 +9,9 @@ from typing import Any
 
 from functad import numpy as jnp
 from functad.errors import ArgumentError
+from functad.numpy.promotion import widened
 from functad.optim.adaptive import check_means, correction, zero_squares
-from functad.optim.gradients import cast_leaves, check_state, square, widened, zeros_for
+from functad.optim.gradients import cast_leaves, check_state, square, zeros_for
 from functad.optim.optimizer import Optimizer, map_leaves
 from functad.records import NamedTuple
 from functad.tree_util import tree_map

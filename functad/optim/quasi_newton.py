@@ -12,7 +12,8 @@ from functad import lax
 from functad import numpy as jnp
 from functad.api import value_and_grad
 from functad.errors import ArgumentError, DTypeError
-from functad.optim.gradients import check_state, scale_by_learning_rate, widened
+from functad.numpy.promotion import widened
+from functad.optim.gradients import check_state, scale_by_learning_rate
 from functad.optim.optimizer import Optimizer, SearchingOptimizer, chain, check_number, map_leaves
 from functad.optim.schedules import StepSizes
 from functad.records import NamedTuple

@@ -549,3 +549,14 @@ def test_layers_take_orthogonal_initializers():
     assert half.dtype == np.float16
     kernel = nn.initializers.delta_orthogonal()(KEY, (3, 3, 2, 4))
     assert float(jnp.abs(kernel).sum()) == float(jnp.abs(kernel[1, 1]).sum())
+
+
+def test_nested_networks_ask_a_layer_for_its_buffers_no_more_than_twice_a_level():
+    asked, base, x = [], nn.BatchNorm(), jnp.ones((2, 3))
+    network = nn.Buffered(base.init, base.apply, lambda x: asked.append(x) or base.buffers(x))
+    for depth in range(1, 5):
+        network = nn.serial(network, nn.Relu())
+        for made in (partial(network.init, KEY), network.buffers):
+            asked.clear()
+            made(x)
+            assert len(asked) <= 2 ** (depth - 1)

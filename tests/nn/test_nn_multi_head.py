@@ -10,7 +10,7 @@ import pytest
 import functad
 import functad.numpy as jnp
 from functad import nn, random
-from functad.errors import ArgumentError, ShapeError, TreeError
+from functad.errors import ArgumentError, DTypeError, ShapeError, TreeError
 from functad.nn import attention
 
 rng = np.random.default_rng(0)
@@ -233,3 +233,15 @@ def test_positions_are_those_of_the_papers():
     turns = np.exp(1j * np.arange(steps)[:, None] * 10_000.0 ** (-np.arange(features // 2) / (features // 2)))
     z = (x[..., : features // 2] + 1j * x[..., features // 2 :]) * turns[:, None]
     np.testing.assert_allclose(nn.rotary_embedding(x), np.concatenate([z.real, z.imag], -1), atol=1e-4)
+
+
+def test_a_cache_of_another_dtype_is_named():
+    layer, x = nn.MultiHeadAttention(3), normal(2, 5, 12).astype("float16")
+    params = layer.init(random.key(0), x)
+    message = (
+        r"holds keys of float32, but these steps have float16; .*nn.empty_cache\(2, steps, 3, 4, dtype='float16'\)"
+    )
+    with pytest.raises(DTypeError, match=message):
+        layer.apply(params, x, cache=nn.empty_cache(2, 5, 3, 4))
+    y, _ = layer.apply(params, x, cache=nn.empty_cache(2, 5, 3, 4, dtype="float16"))
+    assert y.dtype == x.dtype

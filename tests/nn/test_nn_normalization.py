@@ -159,6 +159,8 @@ def test_no_channels_at_all():
     layer, x = nn.BatchNorm(), jnp.ones((4, 0))
     y, buffers = layer.apply(layer.init(random.key(0), x), x, buffers=layer.buffers(x), train=True)
     assert y.shape == (4, 0) and buffers["mean"].shape == (0,)
+    layer, x = nn.InstanceNorm(), jnp.ones((4, 3, 0))
+    assert layer.apply(layer.init(random.key(0), x), x).shape == (4, 3, 0)
 
 
 @needs_bfloat16
