@@ -15,8 +15,8 @@ import numpy as np
 from functad import interpreter
 from functad.config import config
 from functad.editing.inlining import inline_calls
-from functad.editing.placement import on_one_device
 from functad.editing.keys import without_keys
+from functad.editing.placement import on_one_device
 from functad.errors import ProgramError
 from functad.ir import Aval, Program, memoised
 from functad.tracing import eval_program
