@@ -86,22 +86,6 @@ def compile_kernels(
         return _object_file(_kernels(source, filename, signatures, exports or {}, fused=fused), meanwhile)
 
 
-def optimized_kernels(
-    source: str,
-    filename: str,
-    signatures: Mapping[str, Sequence[Argument]],
-    *,
-    fused: bool = False,
-    named_lines: bool = False,
-) -> llvm.ModuleRef:
-    """What `compile_kernels` makes of its arguments, as optimised LLVM IR (`str` gives the text).
-
-    named_lines: whether instructions name the line of `source` that they come from.
-    """
-    with unforked, global_compiler_lock:
-        return optimized_ir(_kernels(source, filename, signatures, {}, fused=fused, named_lines=named_lines))
-
-
 class ReadableCode(NamedTuple):
     """The functions of kernels in LLVM IR, optimised, and in assembly: by the names of the kernels."""
 
@@ -152,13 +136,6 @@ def compile_exports(functions: Mapping[str, tuple[PythonFunction, Sequence[types
             _add_wrapper(name, lowered, result)
             parts.append(lowered)
         return _object_file(parts)
-
-
-def optimized_ir(parts: Iterable[Specialization]) -> llvm.ModuleRef:
-    """One optimised LLVM module of all the parts and of everything that they call."""
-    context = llvm.create_context()
-    with kept_machine() as machine:
-        return _joined([_optimized(batch, context, machine) for batch in _batches(parts)])
 
 
 def _object_file(parts: Iterable[Specialization], meanwhile: Callable[[], object] = lambda: None) -> bytes:
