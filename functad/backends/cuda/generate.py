@@ -40,7 +40,6 @@ from functad.backends.cuda.products.tiles import shared_elements, taken_by_libra
 from functad.backends.cuda.runtime.cublas import takes
 from functad.backends.cuda.scalars.registry import HAS_ALIGNED_MEMORY, INTRINSICS
 from functad.lowering.blocks import ControlPlan, Instruction
-from functad.lowering.fusion.small_products import without_small_products
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.cost import work_of
 from functad.lowering.nests.names import words_in
@@ -48,6 +47,7 @@ from functad.lowering.nests.nest import typed_literal
 from functad.lowering.nests.printing import comments, own_names_apart
 from functad.lowering.nests.updates import updates_in_turn
 from functad.lowering.schedule import Schedule
+from functad.lowering.small_products import without_small_products
 from functad.lowering.steps import (
     CallStep,
     ControlStep,

@@ -41,9 +41,7 @@ AtomicUpdates = Callable[[str, np.dtype], bool]
 """Which updates, by kind and dtype, several threads may do at one place at a time."""
 
 
-def shared_updates(
-    nest: Nest, threads: int, on_device: bool = False, atomic: AtomicUpdates = lambda kind, dtype: False
-) -> list[tuple[str, Nest]]:
+def shared_updates(nest: Nest, threads: int, on_device: bool, atomic: AtomicUpdates) -> list[tuple[str, Nest]]:
     """Nests, with suffixes of their names, that do the same in order, as many threads as there are can share them.
 
     Threads share the first loop if its steps write to places of their own. If not, but rows are long, each owns a part

@@ -30,12 +30,12 @@ from functad.backends.cpu.scalars import elementary as scalars
 from functad.backends.cpu.scalars import exact as exact_scalars
 from functad.backends.cpu.scalars import special as special_scalars
 from functad.lowering.blocks import Block, ControlPlan, Instruction, leaves, make_blocks
-from functad.lowering.fusion.small_products import without_small_products
 from functad.lowering.memory.buffers import Storage, new_buffer
 from functad.lowering.nests.names import words_in
 from functad.lowering.nests.nest import fresh
 from functad.lowering.nests.printing import comments, own_names_apart
 from functad.lowering.schedule import Schedule
+from functad.lowering.small_products import without_small_products
 from functad.lowering.steps import (
     BranchStep,
     CallStep,
