@@ -123,8 +123,6 @@ class FakeCuda:
     def _cuGetErrorName(self, code: int, out: Any) -> None:
         out._obj.value = f"CUDA_ERROR_{code}".encode()
 
-    _cuGetErrorString = _cuGetErrorName
-
     def _cuDeviceGetCount(self, out: Any) -> None:
         out._obj.value = self.devices
 
@@ -243,9 +241,6 @@ class FakeCuda:
         out._obj.value = self._new("function", (name.decode(), parameters))
         return 0
 
-    def _cuFuncSetAttribute(self, function: int, attribute: int, value: int) -> None:
-        self._of("function", function)
-
     def _cuLaunchKernel(self, function: int, *rest: Any) -> None:
         gx, gy, gz, bx, by, bz, shared, stream, arguments, extra = rest
         name, parameters = self._of("function", function)
@@ -324,11 +319,11 @@ class FakeCuda:
         self._destroy("graph", graph)
 
 
-_NEVER_FAIL = {"cuGetErrorName", "cuGetErrorString", "cuCtxGetCurrent", "cuCtxSetCurrent"}
+_NEVER_FAIL = {"cuGetErrorName", "cuCtxGetCurrent", "cuCtxSetCurrent"}
 
 
 _WITH_CONTEXT = {
     name
     for name in PROTOTYPES
-    if name.startswith(("cuMem", "cuStream", "cuModule", "cuFunc", "cuLaunch", "cuEvent", "cuGraph", "cuCtxSync"))
+    if name.startswith(("cuMem", "cuStream", "cuModule", "cuLaunch", "cuEvent", "cuGraph", "cuCtxSync"))
 }

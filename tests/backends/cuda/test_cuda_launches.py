@@ -21,7 +21,7 @@ from functad.backends.cuda.products.library import has_numbers_for
 from functad.backends.cuda.products.tiles import ProductSizes, clocks, shared_elements, taken_by_library, tile_for
 from functad.backends.cuda.runtime import exchange
 from functad.backends.cuda.runtime.driver_library import PROTOTYPES
-from functad.backends.cuda.runtime.launching import ArrayPlace, Kernel, LaunchNode, PackedLaunch
+from functad.backends.cuda.runtime.launching import ArrayPlace, Kernel, Launch, LaunchNode, PackedLaunch
 from functad.backends.cuda.runtime.memory import DeviceMemory
 from functad.dtypes import as_dtype
 from functad.errors import DeviceFaultError
@@ -30,11 +30,8 @@ from functad.ir import Aval
 
 def test_arguments_are_packed_as_numba_takes_them() -> None:
     kernel = Kernel("k", lambda *arguments: None)
-    assert kernel[3, 64, None]().shared == 0
-    first = kernel[3, 64](ArrayPlace(1, 8, F32, 5), np.float32(1.5), np.int64(-2))
-    second = kernel[(1, 2, 3), (4, 5), None, 256](ArrayPlace(0, 0, np.dtype(np.int8), 7), np.complex64(1 - 2j), True)
-    assert (first.grid, first.block, first.shared) == ((3, 1, 1), (64, 1, 1), 0)
-    assert (second.grid, second.block, second.shared) == ((1, 2, 3), (4, 5, 1), 256)
+    first = Launch(kernel, 3, 64, (ArrayPlace(1, 8, F32, 5), np.float32(1.5), np.int64(-2)))
+    second = Launch(kernel, 1, 4, (ArrayPlace(0, 0, np.dtype(np.int8), 7), np.complex64(1 - 2j), True))
     assert first.types == (("array", "float32"), ("number", "float32"), ("number", "int64"))
     one = PackedLaunch(LaunchNode(first, ((None, 7), (1, 16))))  # the second memory is a part of a base
     other = PackedLaunch(LaunchNode(second, ((None, 512),)))  # a constant's

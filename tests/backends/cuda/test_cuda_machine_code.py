@@ -69,7 +69,7 @@ def test_a_layer_keeps_its_sums_in_registers() -> None:
         lambda x, w, b: [jnp.tanh(x @ w + b) * b + b], Aval((100, 784), F32), Aval((784, 128), F32), Aval((128,), F32)
     )
     (launch,) = launches_of(layer, fake_device())
-    assert launch.grid[0] >= 100  # blocks, so that all multiprocessors have something to do
+    assert launch.blocks >= 100  # blocks, so that all multiprocessors have something to do
     text = compiler.ptx(launch.kernel.function, launch.types, (9, 0), launch.kernel.fused)
     assert ".local" not in text and {"ld.global.v4.f32", "ld.shared.v4.f32"} <= set(text.split())
     assert text.count("fma.rn.f32") > 16 and "mul.rn.f32" in text and not launch.kernel.fused
@@ -130,7 +130,7 @@ def test_blocks_that_look_for_updates_compile() -> None:
     words, rows = Aval((4096,), np.dtype(np.int32)), Aval((4096, 50), F32)
     step = executable(lambda i, x: [jnp.zeros((1000, 50)).at[i].add(x)], words, rows)
     launch = launches_of(step, fake_device())[-1]
-    assert launch.block[0] == 256 and launch.grid[0] == 512  # three for each multiprocessor, as a power of two
+    assert launch.threads == 256 and launch.blocks == 512  # three for each multiprocessor, as a power of two
     text = compiler.ptx(launch.kernel.function, launch.types, (9, 0))
     assert "bar.sync" in text and "atom." not in text and ".local" not in text
 
@@ -139,7 +139,7 @@ def test_what_many_blocks_carry_compiles() -> None:
     """A block that reads a mark sees the total that was left before it."""
     compiler = compiler_with_nvvm()
     _, launch = launches_of(executable(lambda x: [jnp.cumsum(x)], Aval((1 << 20,), F32)), fake_device())
-    assert launch.grid[0] == 547
+    assert launch.blocks == 547
     text = compiler.ptx(launch.kernel.function, launch.types, (9, 0))
     assert re.search(r"(?s)st\.global\.f\d\d.*?membar\.gl.*?atom\.global.*?membar\.gl.*?ld\.global\.f\d\d", text)
 
@@ -193,7 +193,7 @@ def test_squares_and_parts_of_sums_compile() -> None:
         executable(lambda x, y, z: [x.T + y, x.sum(0), z.max()], x, x, Aval((1 << 22,), F32)), fake_device()
     )
     (turned,) = (one for one in launches if "transpose" in one.kernel.name or one.kernel.name.startswith("add"))
-    assert turned.grid == (1 << 14, 1, 1)
+    assert turned.blocks == 1 << 14
     turned, sums, most = (
         compiler.ptx(one.kernel.function, one.types, (9, 0))
         for one in sorted(launches, key=lambda one: one is not turned)

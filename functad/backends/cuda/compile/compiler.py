@@ -70,7 +70,7 @@ def ptx(function: Any, arguments: Sequence[tuple[str, str]], capability: tuple[i
     given = tuple([_type(kind, dtype) for kind, dtype in arguments])
     try:
         with unforked, _nvvm_option("fma", fused), _plain_indices(function), _device(capability):
-            text, _ = cuda.compile_ptx(getattr(function, "py_func", function), given, cc=capability)
+            text, _ = cuda.compile_ptx(function, given, cc=capability)
     except Exception as problem:
         raise CompilationError(_explained(problem, _calls_users(function))) from problem
     return str(text)
@@ -112,7 +112,7 @@ def _plain_indices(function: Any) -> AbstractContextManager[None]:
 
 def _calls_users(function: Any) -> bool:
     """Whether a kernel calls a function that a user wrote."""
-    return any(name.startswith(PREFIX) for name in getattr(function, "py_func", function).__code__.co_names)
+    return any(name.startswith(PREFIX) for name in function.__code__.co_names)
 
 
 def _device(capability: tuple[int, int]) -> AbstractContextManager[None]:

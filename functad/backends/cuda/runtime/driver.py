@@ -30,9 +30,6 @@ _THREAD_LOCAL = 1  # what other threads do meanwhile is no part of a capture
 _MAJOR, _MINOR, _MULTIPROCESSORS = 75, 76, 16  # attributes of devices
 _DEVICE_NUMBER, _MEMORY_TYPE = 9, 2  # attributes of addresses
 _HOST = 1  # the type of memory of the host that the driver knows
-_DYNAMIC_SHARED = 8  # attribute of functions
-_DEFAULT_SHARED = 48 << 10  # bytes; more must be asked for
-
 
 _OUT_OF_MEMORY, _NOT_READY = 2, 600
 
@@ -266,8 +263,6 @@ class CudaDriver:
             code, entry = self._compiler.machine_code(launch, self.facts().capability)
             module = self.got_with_room("cuModuleLoadData", code)
             found = self.got_with_room("cuModuleGetFunction", module, entry.encode())
-            if launch.shared > _DEFAULT_SHARED:
-                self.do("cuFuncSetAttribute", found, _DYNAMIC_SHARED, launch.shared)
             self._functions[key] = found
         return self._functions[key]
 

@@ -23,7 +23,6 @@ PROTOTYPES: dict[str, tuple[str, tuple[Any, ...]]] = {
     "cuInit": ("cuInit", (_uint,)),
     "cuDriverGetVersion": ("cuDriverGetVersion", (_out,)),
     "cuGetErrorName": ("cuGetErrorName", (_int, _out)),
-    "cuGetErrorString": ("cuGetErrorString", (_int, _out)),
     "cuDeviceGetCount": ("cuDeviceGetCount", (_out,)),
     "cuDeviceGet": ("cuDeviceGet", (_out, _int)),
     "cuDeviceGetName": ("cuDeviceGetName", (_out, _int, _int)),
@@ -45,7 +44,6 @@ PROTOTYPES: dict[str, tuple[str, tuple[Any, ...]]] = {
     "cuMemcpyAsync": ("cuMemcpyAsync", (_address, _address, _size, _pointer)),
     "cuModuleLoadData": ("cuModuleLoadData", (_out, _pointer)),
     "cuModuleGetFunction": ("cuModuleGetFunction", (_out, _pointer, ctypes.c_char_p)),
-    "cuFuncSetAttribute": ("cuFuncSetAttribute", (_pointer, _int, _int)),
     "cuLaunchKernel": (
         "cuLaunchKernel",
         (_pointer, _uint, _uint, _uint, _uint, _uint, _uint, _uint, _pointer, _pointer, _pointer),
