@@ -309,13 +309,13 @@ def _remembered(
             f"the cache holds keys of shape {cache.keys.shape}, but these steps have {keys.shape}; make it with "
             f"nn.empty_cache({keys.shape[0]}, steps, {keys.shape[2]}, {keys.shape[3]})"
         )
+    if steps > room:
+        raise ArgumentError(f"the cache has room for {room} steps, fewer than these {steps}; make a larger one")
     if cache.keys.dtype != keys.dtype or cache.values.dtype != values.dtype:
         raise DTypeError(
             f"the cache holds keys of {cache.keys.dtype}, but these steps have {keys.dtype}; make it with "
             f"nn.empty_cache({keys.shape[0]}, steps, {keys.shape[2]}, {keys.shape[3]}, dtype={keys.dtype.name!r})"
         )
-    if steps > room:
-        raise ArgumentError(f"the cache has room for {room} steps, fewer than these {steps}; make a larger one")
     first = cache.length
     k, v = (
         lax.dynamic_update_slice(old, new, (0, first, 0, 0))
