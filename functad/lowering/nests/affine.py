@@ -7,7 +7,7 @@ reshape or transpose between two loops costs nothing; what remains becomes a sym
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from itertools import accumulate, count
 from operator import mul
 
@@ -211,6 +211,13 @@ class Affine:
 def loop(name: str, extent: int) -> Affine:
     """A loop variable that runs over `0 <= name < extent`."""
     return Affine(0) if extent == 1 else Affine(0, [(Symbol(name, 0, extent - 1), 1)])
+
+
+def new_loop(wanted: str, extent: int, taken: Container[str]) -> Affine:
+    """A loop variable under a name that is not taken: with underscores behind what is wanted, if need be."""
+    while wanted in taken:
+        wanted += "_"
+    return loop(wanted, extent)
 
 
 def of_symbol(symbol: Symbol) -> Affine:
