@@ -395,6 +395,21 @@ def variables_read(program: Program) -> set[Var]:
     return read.union(a for a in program.outvars if isinstance(a, Var))
 
 
+def dead_variables(program: Program) -> list[list[Var]]:
+    """For each equation the variables, its own results included, that no later one reads and that are no results."""
+
+    def make() -> list[list[Var]]:
+        needed = {a for a in (*program.constvars, *program.outvars) if isinstance(a, Var)}
+        dead = []
+        for eqn in reversed(program.eqns):
+            unread = {a for a in (*eqn.invars, *eqn.outvars) if isinstance(a, Var)} - needed
+            needed |= unread
+            dead.append([*unread])
+        return dead[::-1]
+
+    return memoised(program, ("dead variables",), make)
+
+
 def _unformatted(program: Program, **options: Any) -> str:
     return f"<Program {program.name}: {len(program.eqns)} equations>"
 

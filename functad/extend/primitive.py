@@ -6,7 +6,7 @@ Knows the record of a primitive, which it fills rule by rule. functad's own prim
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
@@ -84,10 +84,15 @@ class OpenPrimitive(Primitive, metaclass=_AnyPrimitive):
             note_redefinition()
         own_primitives[name] = self
 
+    @cached_property
+    def runs_functions(self) -> bool:
+        """The implementation that is registered is the user's function, whatever the operation is compiled to."""
+        return self.implementation is not None or super().runs_functions
+
     def __setattr__(self, field: str, value: Any) -> None:
         """Unlike a record, it changes: what was traced by a rule that is replaced is traced again."""
         before = self.__dict__.get(field)
-        for derived in ("derives_by_rule", "runs_functions", "takes_keys", "takes_narrow"):
+        for derived in _DERIVED:
             self.__dict__.pop(derived, None)
         object.__setattr__(self, field, value)
         if not (before is None or before is False or isinstance(before, (Absent, Defined))):
@@ -178,6 +183,9 @@ class OpenPrimitive(Primitive, metaclass=_AnyPrimitive):
             types = infer_avals(self, avals, params)
             found = self._callback(len(args), len(types), params).run(args, types)
         return found if self.multiple_results else found[0]
+
+
+_DERIVED = [name for name, field in vars(Primitive).items() if isinstance(field, cached_property)]
 
 
 def own(primitive: Primitive, what: str) -> OpenPrimitive:

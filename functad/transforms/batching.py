@@ -16,7 +16,7 @@ from functad.ir import Aval
 from functad.observing import watching
 from functad.primitives.common import move_axis
 from functad.primitives.structure import broadcast_in_dim
-from functad.tracing import Origin, Trace, Tracer, bind
+from functad.tracing import Origin, Trace, Tracer, bind, last_reads
 from functad.transforms.named_axes import batching, naming
 from functad.user_source import set_source, transforming
 
@@ -54,18 +54,22 @@ def batch_flat(
     ops = trace.take_ops()
     if watching.observer is not None:
         watching.observer.batched(trace, ops, [i for i, d in zip(inputs, dims) if d is not None], outs)
+    last = last_reads(ops, outs)
     with transforming(), batching(axis_name):
         for op in ops:
             set_source(op.source)
             found = [read(a) for a in op.args]
             values, value_dims = tuple(v for v, _ in found), tuple(d for _, d in found)
-            if all(d is None for d in value_dims):  # it depends on a call's result that is not mapped
+            if value_dims.count(None) == len(value_dims):  # it depends on a call's result that is not mapped
                 result, result_dims = bind(op.primitive, *values, **op.params), None
             else:
                 result, result_dims = op.primitive.batch(axis_size, values, value_dims, **op.params)
             if not op.primitive.multiple_results:
                 result, result_dims = (result,), (result_dims,)
             env.update(zip(map(id, op.outs), zip(result, result_dims or [None] * len(result))))
+            for a in op.args:
+                if last.get(id(a)) is op:
+                    env.pop(id(a), None)
     pairs = [read(o) for o in outs]
     return [v for v, _ in pairs], [d for _, d in pairs]
 
