@@ -12,9 +12,9 @@ import numpy as np
 from functad import numpy as jnp
 from functad.array import ArrayImpl
 from functad.dtypes import kind_of
-from functad.errors import ArgumentError, DTypeError
+from functad.errors import ArgumentError, DTypeError, check_int
 from functad.nn.initializers import Initializer, normal
-from functad.nn.layer import Layer, check_count, check_one_array, check_params
+from functad.nn.layer import Layer, check_one_array, check_params
 
 _NORMAL = normal(1.0)
 
@@ -50,8 +50,8 @@ def Embedding(count: int, features: int, embedding_init: Initializer = _NORMAL, 
     Array([1., 1., 0., 0., 2.], dtype=float32)
     """
     name = f"Embedding({count}, {features})"
-    check_count(count, "count", "Embedding")
-    check_count(features, "features", "Embedding")
+    check_int(count, "Embedding: count", low=1)
+    check_int(features, "Embedding: features", low=1)
     wanted: dict[str, tuple[int | None, ...]] = {"embedding": (count, features)}
 
     def init(key: Any, x: Any) -> dict[str, Any]:

@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-import numpy as np
-
 from functad.api import ShapeDtypeStruct
 from functad.array import Array
 from functad.dtypes import kind_of
@@ -177,12 +175,6 @@ def without_params(function: Callable[[Any], Any], name: str, one_array: bool = 
         return function(x)
 
     return Layer(init, apply, name)
-
-
-def check_count(value: Any, what: str, name: str) -> None:
-    """Raise unless an argument of a layer is a whole number of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise ArgumentError(f"{name}: {what} must be an int of at least 1, got {value!r}")
 
 
 def check_one_array(x: Any, name: str) -> None:

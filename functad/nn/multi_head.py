@@ -10,13 +10,13 @@ from typing import Any, Protocol
 
 from functad import lax, random
 from functad import numpy as jnp
-from functad.errors import ArgumentError, DTypeError, ShapeError, TreeError
+from functad.errors import ArgumentError, DTypeError, ShapeError, TreeError, check_int
 from functad.nn.attention import dot_product_attention
 from functad.nn.combining import split_key
 from functad.nn.dropout import Dropout
 from functad.nn.functions import gelu
 from functad.nn.initializers import Initializer, glorot_uniform
-from functad.nn.layer import Layer, apply_part, check_count, check_floats, struct_of
+from functad.nn.layer import Layer, apply_part, check_floats, struct_of
 from functad.nn.linear import Dense
 from functad.nn.normalization import LayerNorm
 from functad.nn.positions import rotary_embedding
@@ -140,7 +140,7 @@ def MultiHeadAttention(
     ((2, 5, 16), (2, 5, 16))
     """
     name = f"MultiHeadAttention({heads})"
-    check_count(heads, "heads", "MultiHeadAttention")
+    check_int(heads, "MultiHeadAttention: heads", low=1)
     drop = Dropout(dropout)
 
     def dense(size: int) -> Layer:

@@ -12,8 +12,8 @@ from functad import lax, random
 from functad import numpy as jnp
 from functad.api import eval_shape
 from functad.dtypes import kind_of
-from functad.errors import ArgumentError, TreeError
-from functad.nn.layer import Buffered, Layer, applied, apply_part, check_count, check_layers, first_buffers, struct_of
+from functad.errors import ArgumentError, TreeError, check_int
+from functad.nn.layer import Buffered, Layer, applied, apply_part, check_layers, first_buffers, struct_of
 from functad.numpy.promotion import widened
 from functad.tree_util import keystr, tree_leaves_with_path, tree_map, tree_map_with_path
 
@@ -108,7 +108,7 @@ def SpectralNorm(layer: Layer, steps: int = 1, epsilon: float = 1e-12, weights: 
     Array([[1.  , 0.25]], dtype=float32)
     """
     check_layers((layer,), "SpectralNorm")
-    check_count(steps, "steps", "SpectralNorm")
+    check_int(steps, "SpectralNorm: steps", low=1)
 
     def buffers(x: Any) -> dict[str, Any]:
         x = struct_of(x)

@@ -9,11 +9,11 @@ from typing import Any
 
 from functad import lax
 from functad import numpy as jnp
-from functad.errors import ArgumentError
+from functad.errors import ArgumentError, check_int
 from functad.numpy.promotion import widened
 from functad.optim.adaptive import correction
 from functad.optim.gradients import cast_leaves, check_state, zeros_for
-from functad.optim.optimizer import Optimizer, check_int, check_number, check_optimizer, map_leaves
+from functad.optim.optimizer import Optimizer, check_number, check_optimizer, map_leaves
 from functad.records import NamedTuple
 from functad.tree_util import tree_leaves, tree_map
 
