@@ -111,7 +111,7 @@ class Trace:
         self.parent: Trace | None = None
         self.ops: list[Op] = []
         self.alive = False
-        self.depends_on_values = False  # Python looked at the value of an outer tracer: valid for this run only
+        self.depends_on_values = False  # Python looked at what an outer trace knows: valid for this run only
 
     def __enter__(self) -> Trace:
         self.parent = state.trace
@@ -285,10 +285,7 @@ class Tracer(Array):
                     f"being traced: only its shape and dtype are known.{self._where()}\n{rewrite}"
                 )
             value = value.value
-        inner = state.trace
-        while inner is not None and inner is not self.owner:
-            inner.depends_on_values = True
-            inner = inner.parent
+        note_look(self.owner)
         if self.aval.dtype is key_fry:
             raise DTypeError(f"{wanted} needs numbers, but was given {self._describe()}: {KEYS_ARE_NO_NUMBERS}")
         return np.asarray(value)
@@ -397,6 +394,14 @@ def _only_acts(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
     """Whether an operation has effects and no results."""
     rule = primitive.lower
     return isinstance(rule, Callback) and rule.effects and not infer_avals(primitive, [*map(aval_of, args)], params)
+
+
+def note_look(owner: Trace | None) -> None:
+    """Python looks at what a trace knows, or at what none does: all that is traced within it serves this run only."""
+    inner = state.trace
+    while inner is not None and inner is not owner:
+        inner.depends_on_values = True
+        inner = inner.parent
 
 
 def is_tracer(x: Any) -> bool:

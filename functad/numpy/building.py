@@ -44,9 +44,10 @@ def real_scalar(x: Any, value: Any) -> Any:
 
 
 def filled(value: Any, shape: tuple[int, ...]) -> Array:
-    """An operand of rank 0 repeated to a shape; others as they are. Always an Array."""
+    """An operand of rank 0 repeated to a shape; one of that shape as it is. Always an Array."""
     if aval_of(value).shape == shape:
         return value if isinstance(value, Array) else ArrayImpl(np.array(value))
+    assert not aval_of(value).shape, f"{aval_of(value).str_short()} has no rank 0"
     return broadcast_in_dim(value, shape=shape, broadcast_dimensions=())
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from functad import dtypes
 from functad.array import Array, ArrayImpl
 from functad.device_arrays import DeviceArray
 from functad.numpy.promotion import convert, joint_shape
@@ -74,6 +73,7 @@ class IndexLayout(NamedTuple):
     shape: tuple[int, ...]  # of the result
     reversed_dims: tuple[int, ...]  # axes of the result that run backwards
     new_axes: tuple[int, ...]  # axes of the whole result that are new
+    array_shape: tuple[int, ...]  # of what is indexed
     distinct: bool  # no element is named twice
 
 
@@ -96,6 +96,16 @@ def window_of(shape: tuple[int, ...], entries: Sequence[IndexEntry]) -> Window |
         else:
             return None
     return Window(*map(tuple, zip(*ranges))) if ranges else Window((), (), ())
+
+
+def position_dtype(shape: tuple[int, ...]) -> np.dtype:
+    """The dtype that holds each position in an array of that shape, and one on either side."""
+    return np.dtype(np.int32 if max(shape, default=0) <= np.iinfo(np.int32).max else np.int64)
+
+
+def joint_position_dtype(shape: tuple[int, ...], positions: Sequence[Any]) -> np.dtype:
+    """The dtype in which known integers and arrays of positions stand beside each other."""
+    return np.result_type(position_dtype(shape), *{p.dtype for p in positions if isinstance(p, Array)})
 
 
 def index_layout(shape: tuple[int, ...], entries: Sequence[IndexEntry]) -> IndexLayout:
@@ -127,6 +137,7 @@ def _layout_of(shape: tuple[int, ...], entries: Sequence[IndexEntry]) -> IndexLa
         shape=tuple(d.size for d in dense),
         reversed_dims=tuple(i for i, d in enumerate(dense) if d.backwards),
         new_axes=tuple(i for i, d in enumerate(layout) if d.kind == "new"),
+        array_shape=shape,
         distinct=not has_arrays,
     )
 
@@ -160,7 +171,7 @@ def _columns(shape: tuple[int, ...], consuming: Sequence[IndexEntry], batch: Seq
             continue
         first, step = entry.ascending
         if axis in strided:
-            positions = first + step * np.arange(entry.length, dtype=np.int32)
+            positions = first + step * np.arange(entry.length, dtype=position_dtype(shape))
             columns.append(Column(axis, positions, (strided[axis],)))
         elif entry.length != shape[axis]:
             columns.append(Column(axis, first, ()))
@@ -173,7 +184,7 @@ def indices_of(layout: IndexLayout, entries: Sequence[IndexEntry]) -> Array:
     values = [own[c.axis] if c.known is None else c.known for c in layout.columns]
     if any(isinstance(value, (Tracer, DeviceArray)) for value in values):
         return _traced_indices(layout, values)
-    known = np.empty((*layout.batch, len(values)), np.int32)
+    known = np.empty((*layout.batch, len(values)), joint_position_dtype(layout.array_shape, values))
     for i, (column, value) in enumerate(zip(layout.columns, values)):
         sizes = [1] * len(layout.batch)
         value = value._value if isinstance(value, ArrayImpl) else np.asarray(value)
@@ -187,7 +198,7 @@ def indices_of(layout: IndexLayout, entries: Sequence[IndexEntry]) -> Array:
 
 def _traced_indices(layout: IndexLayout, values: Sequence[Any]) -> Any:
     rank = len(layout.batch)
-    common = dtypes.lattice_join(*{(v.dtype, False) for v in values if isinstance(v, Array)})[0]
+    common = joint_position_dtype(layout.array_shape, values)
     parts = []
     for column, value in zip(layout.columns, values):
         value = convert(value, common) if isinstance(value, Array) else np.asarray(value, common)

@@ -22,7 +22,7 @@ from functad.array import Array
 from functad.dtypes import kind_of
 from functad.errors import DTypeError
 from functad.evaluation import aval_of
-from functad.numpy.building import as_array, binary_function, filled_like, named, scalar, select
+from functad.numpy.building import as_array, binary_function, filled_like, named, refuse_out, scalar, select
 from functad.numpy.promotion import (
     asarray,
     convert,
@@ -383,7 +383,7 @@ def isposinf(x: Any, /, out: None = None) -> Array:
     >>> jnp.isposinf(jnp.array([jnp.inf, -jnp.inf]))
     Array([ True, False], dtype=bool)
     """
-    return _is_infinity("isposinf", x, np.inf)
+    return _is_infinity("isposinf", x, out, np.inf)
 
 
 def isneginf(x: Any, /, out: None = None) -> Array:
@@ -393,10 +393,11 @@ def isneginf(x: Any, /, out: None = None) -> Array:
     >>> jnp.isneginf(jnp.array([jnp.inf, -jnp.inf]))
     Array([False,  True], dtype=bool)
     """
-    return _is_infinity("isneginf", x, -np.inf)
+    return _is_infinity("isneginf", x, out, -np.inf)
 
 
-def _is_infinity(name: str, x: Any, which: float) -> Any:
+def _is_infinity(name: str, x: Any, out: None, which: float) -> Any:
+    refuse_out(name, out)
     x = as_array(name, x)
     if kind_of(x.dtype) == "c":
         raise DTypeError(f"{name} takes real numbers, but was given {aval_of(x).str_short()}")

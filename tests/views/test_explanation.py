@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from kernel_ir import optimized_kernels
 
 import functad
 import functad.numpy as jnp
@@ -136,7 +137,7 @@ def test_machine_code_for_people_is_the_code_that_runs():
     generated = lowering.generated
     machine = functad.backends.cpu.compile.machine
     named = lowering.machine_code()
-    module = machine.optimized_kernels(generated.source, "kernels.py", generated.signatures)
+    module = optimized_kernels(generated.source, "kernels.py", generated.signatures)
     machine._keep_apart(module)
     plain = machine.lines_of_assembly(
         target_machine().emit_assembly(module), {f"{machine.PREFIX}{name}" for name in generated.signatures}

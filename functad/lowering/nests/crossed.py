@@ -23,7 +23,7 @@ from functad.lowering.nests.nest import (
     moved,
     names_of,
 )
-from functad.lowering.nests.split import parts_and_lanes
+from functad.lowering.nests.split import parts_alone
 
 
 def without_crossing(nest: Nest) -> list[tuple[str, Nest]]:
@@ -44,8 +44,7 @@ class _Crossed:
         self._long = max((s for s, r in zip(nest.loops, nest.reduced) if not r), key=lambda s: s.extent)
         n = self._long.extent
         parts = max(machine_model.MOST_PARTS, -(-nest.outer_points // machine_model.LONGEST_SUM))
-        exact = parts_and_lanes(n, parts, 1)[0]
-        self._parts = exact if exact > 1 else min(n, parts)
+        self._parts = parts_alone(n, parts)
         self._rest = n % self._parts
         self._shape = [self._parts + (self._rest > 0), *(s.extent for s in self._columns)]
         self._taken = {s.name for s in nest.loops} | {n for s in nest.statements for n in names_of(s)}

@@ -77,6 +77,12 @@ def parts_and_lanes(n: int, parts: int, lanes: int) -> tuple[int, int]:
     return parts, lanes
 
 
+def parts_alone(n: int, parts: int) -> int:
+    """The same without lanes: a number of parts of a loop that is cut in any case."""
+    exact, _ = parts_and_lanes(n, parts, 1)
+    return exact if exact > 1 else min(n, parts)
+
+
 def _divisor(n: int, most: int) -> int:
     return max((d for d in range(1, most + 1) if n % d == 0), default=1)
 

@@ -33,7 +33,7 @@ from functad.lowering.nests.nest import (
     names_of,
     typed_literal,
 )
-from functad.lowering.nests.split import parts_and_lanes
+from functad.lowering.nests.split import parts_alone
 from functad.primitives.loops.text import cast, put_to
 from functad.records import NamedTuple
 
@@ -41,9 +41,7 @@ AtomicUpdates = Callable[[str, np.dtype], bool]
 """Which updates, by kind and dtype, several threads may do at one place at a time."""
 
 
-def shared_updates(
-    nest: Nest, threads: int, on_device: bool = False, atomic: AtomicUpdates = lambda kind, dtype: False
-) -> list[tuple[str, Nest]]:
+def shared_updates(nest: Nest, threads: int, on_device: bool, atomic: AtomicUpdates) -> list[tuple[str, Nest]]:
     """Nests, with suffixes of their names, that do the same in order, as many threads as there are can share them.
 
     Threads share the first loop if its steps write to places of their own. If not, but rows are long, each owns a part
@@ -286,7 +284,7 @@ class _Parts:
     def __init__(self, nest: Nest, update: Update, parts: int) -> None:
         self._nest, self._update = nest, update
         self._long, self._eqns = nest.loops[0], nest.eqns[-1:]
-        self._parts, _ = parts_and_lanes(self._long.extent, parts, 1)
+        self._parts = parts_alone(self._long.extent, parts)
         apart = machine_model.APART_BYTES // update.buffer.dtype.itemsize
         self._size = -(-update.buffer.size // apart) * apart
         name = f"copies_{update.buffer.name}"
