@@ -336,7 +336,9 @@ def with_waiting(steps: Sequence[Step]) -> list[Step]:
         if isinstance(step, NestStep) and step.may_wait:
             waiting.append(step)
             continue
-        if isinstance(step, ControlStep) or not set().union(*map(memory_touched, waiting)).isdisjoint(memory_touched(step)):
+        if isinstance(step, ControlStep) or not set().union(*map(memory_touched, waiting)).isdisjoint(
+            memory_touched(step)
+        ):
             found += waiting
             waiting = []
         found.append(step)
