@@ -12,7 +12,7 @@ import numpy as np
 
 from functad import random
 from functad.dtypes import kind_of
-from functad.errors import ArgumentError, ShapeError
+from functad.errors import ArgumentError, ShapeError, check_int
 from functad.tree_util import keystr, tree_flatten_with_path, tree_unflatten
 
 
@@ -65,7 +65,7 @@ class Items:
     """Data to be cut into batches, which are known to be so: a list of arrays, the structure around them, sizes."""
 
     def __init__(self, data: Any, batch_size: int, function: str) -> None:
-        check_batch_size(batch_size, function, "batch_size")
+        check_int(batch_size, f"{function}: batch_size", low=1)
         paths_and_leaves, self.structure = tree_flatten_with_path(data)
         self.arrays = [_source(leaf, f"{function}: data{keystr(path)}") for path, leaf in paths_and_leaves]
         self.length = _common_length([keystr(path) for path, _ in paths_and_leaves], self.arrays, function)
@@ -101,12 +101,6 @@ class Batches:
 
     def __iter__(self) -> Iterator[Any]:
         return map(self.__getitem__, range(len(self)))
-
-
-def check_batch_size(value: Any, function: str, name: str) -> None:
-    """Raise unless a number of items is an int of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise ArgumentError(f"{function}: {name} is {value!r}; it must be an int of at least 1.")
 
 
 def _source(leaf: Any, what: str) -> Any:

@@ -18,10 +18,12 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from functad import dtypes, lax
 from functad import numpy as jnp
 from functad.api.custom_rules import custom_jvp
-from functad.array import Array
+from functad.array import Array, ArrayImpl
 from functad.calls.compound import compound
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
@@ -510,6 +512,15 @@ def sum_and_peak(a: Any, axis: AxisArgument, b: Any = None, keepdims: bool = Fal
     exps = jnp.exp(a - peak)
     total = jnp.sum(exps if b is None else b * exps, axis, keepdims=keepdims, where=where)
     return total, peak if keepdims else jnp.reshape(peak, total.shape)
+
+
+def first_outside(numbers: Any, count: int) -> Any:
+    """The first of some integers that is none of 0..count - 1, None if all are; tracers have no values to look at."""
+    if not isinstance(numbers, ArrayImpl):
+        return None
+    values = np.asarray(numbers)
+    wrong = values[(values < 0) | (values >= count)]
+    return wrong[0] if wrong.size else None
 
 
 def _inexact(x: Any) -> Any:

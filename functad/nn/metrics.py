@@ -10,7 +10,7 @@ from typing import Any
 from functad import numpy as jnp
 from functad.array import Array
 from functad.dtypes import kind_of
-from functad.errors import ArgumentError, DTypeError, ShapeError
+from functad.errors import ArgumentError, DTypeError, ShapeError, is_int
 from functad.nn.losses import logits_and_labels
 
 
@@ -49,7 +49,7 @@ def top_k_accuracy(logits: Any, labels: Any, k: int) -> Array:
     """
     logits, labels = logits_and_labels(logits, labels, -1, "top_k_accuracy")
     classes = logits.shape[-1]
-    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= classes:
+    if not is_int(k, 1) or k > classes:
         raise ArgumentError(f"top_k_accuracy: k={k!r} must be an int of 1 to {classes}, the number of classes")
     labels = labels[..., None]
     own = jnp.take_along_axis(logits, labels, -1)

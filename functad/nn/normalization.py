@@ -12,8 +12,8 @@ import math
 from typing import Any
 
 from functad import numpy as jnp
-from functad.errors import ArgumentError, ShapeError
-from functad.nn.layer import Buffered, Layer, check_count, check_floats, check_one_array, check_params, struct_of
+from functad.errors import ArgumentError, ShapeError, check_int
+from functad.nn.layer import Buffered, Layer, check_floats, check_one_array, check_params, struct_of
 
 
 def LayerNorm(axis: int | tuple[int, ...] = -1, epsilon: float = 1e-5, use_bias: bool = True) -> Layer:
@@ -88,7 +88,7 @@ def GroupNorm(groups: int, axis: int = 1, epsilon: float = 1e-5) -> Layer:
     >>> layer.apply(layer.init(functad.random.key(0), x), x)[0, 0].round(3)
     Array([-1.342, -0.447], dtype=float32)
     """
-    check_count(groups, "groups", "GroupNorm")
+    check_int(groups, "GroupNorm: groups", low=1)
     return _grouped(f"GroupNorm({groups})", groups, axis, epsilon)
 
 

@@ -12,8 +12,8 @@ from functad import lax, random
 from functad import numpy as jnp
 from functad.api import eval_shape
 from functad.dtypes import kind_of
-from functad.errors import ArgumentError, TreeError
-from functad.nn.layer import Buffered, Layer, applied, apply_part, check_count, check_layers, first_buffers, struct_of
+from functad.errors import ArgumentError, check_int
+from functad.nn.layer import Buffered, Layer, applied, apply_part, check_keys, check_layers, first_buffers, struct_of
 from functad.numpy.promotion import widened
 from functad.tree_util import keystr, tree_leaves_with_path, tree_map, tree_map_with_path
 
@@ -61,11 +61,7 @@ def WeightNorm(layer: Layer, weights: WeightChoice = is_kernel) -> Layer:
         return {"layer": params, "scale": {path: _lengths(kernel) for path, kernel in chosen.items()}}
 
     def whole(params: Any) -> Any:
-        if not isinstance(params, dict) or set(params) != {"layer", "scale"}:
-            raise TreeError(
-                "WeightNorm: params must be a dict with 'layer' and 'scale'; pass what init(key, x) of this very layer "
-                "returned"
-            )
+        check_keys(params, ("layer", "scale"), "WeightNorm")
 
         def weight(path: Any, kernel: Any) -> Any:
             scale = params["scale"].get(keystr(path))
@@ -108,7 +104,7 @@ def SpectralNorm(layer: Layer, steps: int = 1, epsilon: float = 1e-12, weights: 
     Array([[1.  , 0.25]], dtype=float32)
     """
     check_layers((layer,), "SpectralNorm")
-    check_count(steps, "steps", "SpectralNorm")
+    check_int(steps, "SpectralNorm: steps", low=1)
 
     def buffers(x: Any) -> dict[str, Any]:
         x = struct_of(x)

@@ -73,8 +73,8 @@ def scale_by_adam(
 
     def update(grads: Any, state: ScaleByAdamState, params: Any = None) -> tuple[Any, ScaleByAdamState]:
         check_state(state, ScaleByAdamState, "scale_by_adam")
-        mu = map_leaves(lambda m, g: _mean(b1, m, g), state=state.mu, gradients=grads)
-        nu = map_leaves(lambda n, g: _mean_of_squares(b2, n, g), state=state.nu, gradients=grads)
+        mu = faded_means(b1, state.mu, grads)
+        nu = faded_squares(b2, state.nu, grads)
         count = state.count + 1
         updates = tree_map(lambda m, n, g: _adam(m, n, g, count, b1, b2, eps, eps_root, nesterov), mu, nu, grads)
         return updates, ScaleByAdamState(count, cast_leaves(mu, mu_dtype), nu)
@@ -103,7 +103,7 @@ def scale_by_rms(
 
     def update(grads: Any, state: ScaleByRmsState, params: Any = None) -> tuple[Any, ScaleByRmsState]:
         check_state(state, ScaleByRmsState, "scale_by_rms")
-        nu = map_leaves(lambda n, g: _mean_of_squares(decay, n, g), state=state.nu, gradients=grads)
+        nu = faded_squares(decay, state.nu, grads)
         count = state.count + 1
 
         def direction(n: Any, g: Any) -> Any:
@@ -138,8 +138,8 @@ def scale_by_stddev(
 
     def update(grads: Any, state: ScaleByStddevState, params: Any = None) -> tuple[Any, ScaleByStddevState]:
         check_state(state, ScaleByStddevState, "scale_by_stddev")
-        mu = map_leaves(lambda m, g: _mean(decay, m, g), state=state.mu, gradients=grads)
-        nu = map_leaves(lambda n, g: _mean_of_squares(decay, n, g), state=state.nu, gradients=grads)
+        mu = faded_means(decay, state.mu, grads)
+        nu = faded_squares(decay, state.nu, grads)
         count = state.count + 1
 
         def direction(m: Any, n: Any, g: Any) -> Any:
@@ -180,6 +180,19 @@ def scale_by_rss(initial_accumulator_value: float = 0.1, eps: float = 1e-7) -> O
         return tree_map(direction, total, grads), ScaleByRssState(total)
 
     return Optimizer(init, update)
+
+
+# --- means of which each step keeps a part -------------------------------------------------------------
+
+
+def faded_means(decay: Any, means: Any, grads: Any) -> Any:
+    """The running means of gradients after another step."""
+    return map_leaves(lambda m, g: _mean(decay, m, g), state=means, gradients=grads)
+
+
+def faded_squares(decay: Any, means: Any, grads: Any) -> Any:
+    """The running means of the squares of gradients after another step."""
+    return map_leaves(lambda n, g: _mean_of_squares(decay, n, g), state=means, gradients=grads)
 
 
 # --- what is done to each leaf ------------------------------------------------------------------------

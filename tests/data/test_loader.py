@@ -305,14 +305,14 @@ def test_idx_files_that_are_none(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "options", "error", "text"),
     [
-        ((X, 0), {}, ArgumentError, "loader: batch_size is 0"),
+        ((X, 0), {}, ArgumentError, "loader: batch_size must be an int of at least 1, got 0"),
         (((), 2), {}, ArgumentError, "loader: data holds no array"),
         (((X, X[:3]), 2), {}, ShapeError, r"loader: the arrays differ .*data\[0\] .*data\[1\] has shape \(3, 3\)"),
         ((1.0, 2), {}, ShapeError, "loader: data is a scalar"),
         ((X, 2, 3), {}, ArgumentError, "loader: key is 3, which is no random key"),
         ((X, 2), {"last": "throw"}, ArgumentError, "last is 'throw'; it must be one of 'keep', 'drop', 'pad'"),
-        ((X, 2), {"prefetch": -1}, ArgumentError, "prefetch is -1"),
-        ((X, 2), {"prefetch": 1.5}, ArgumentError, "prefetch is 1.5"),
+        ((X, 2), {"prefetch": -1}, ArgumentError, "prefetch, how many .* must be an int of at least 0, got -1"),
+        ((X, 2), {"prefetch": 1.5}, ArgumentError, "prefetch, how many .* must be an int of at least 0, got 1.5"),
         ((X, 24), {"last": "drop"}, ArgumentError, "leaves no batch, as there are only 23 items for a batch of 24"),
     ],
 )

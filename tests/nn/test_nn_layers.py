@@ -560,3 +560,12 @@ def test_nested_networks_ask_a_layer_for_its_buffers_no_more_than_twice_a_level(
             asked.clear()
             made(x)
             assert len(asked) <= 2 ** (depth - 1)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint8])
+def test_sizes_may_be_integers_of_numpy(kind):
+    x, two = images(1, 2, 8, 8), kind(2)
+    network = nn.serial(nn.Conv(two, (two, two), strides=two), nn.MaxPool((two, two)), nn.Flatten(), nn.Dense(two))
+    params = network.init(KEY, x)
+    assert network.apply(params, x).shape == (1, 2)
+    assert nn.top_k_accuracy(np.eye(3), np.arange(3), two) == 1
