@@ -69,6 +69,12 @@ def as_array(name: str, x: Any) -> Array:
     return x if isinstance(x, Array) else asarray(operand(name, x))
 
 
+def as_boolean(name: str, x: Any) -> Array:
+    """Whether the elements of an operand are not zero."""
+    x = as_array(name, x)
+    return x if kind_of(x.dtype) == "b" else el.ne(x, x.dtype.type(0))
+
+
 def refuse_out(name: str, out: Any) -> None:
     """The error for an array that a function shall write into."""
     if out is not None:

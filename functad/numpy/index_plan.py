@@ -16,6 +16,7 @@ from functad.device_arrays import DeviceArray
 from functad.numpy.promotion import convert, joint_shape
 from functad.primitives import joining, structure
 from functad.primitives.common import broadcast_in_dim
+from functad.primitives.elementwise import wide_indices
 from functad.records import NamedTuple
 from functad.tracing import Tracer
 
@@ -103,9 +104,13 @@ def position_dtype(shape: tuple[int, ...]) -> np.dtype:
     return np.dtype(np.int32 if max(shape, default=0) <= np.iinfo(np.int32).max else np.int64)
 
 
-def joint_position_dtype(shape: tuple[int, ...], positions: Sequence[Any]) -> np.dtype:
-    """The dtype in which known integers and arrays of positions stand beside each other."""
-    return np.result_type(position_dtype(shape), *{p.dtype for p in positions if isinstance(p, Array)})
+def joint_positions(shape: tuple[int, ...], positions: Sequence[Any]) -> list[Any]:
+    """Positions along axes of an array, known or traced, in one dtype that holds all of them."""
+    if len(positions) == 1 and isinstance(positions[0], Array):
+        return [*positions]  # unsigned ones may stay so
+    wide = [wide_indices(p, max(shape)) if isinstance(p, Array) else p for p in positions]
+    dtype = np.result_type(position_dtype(shape), *{p.dtype for p in wide if isinstance(p, Array)})
+    return [convert(p, dtype) if isinstance(p, Array) else np.asarray(p, dtype)[()] for p in wide]
 
 
 def index_layout(shape: tuple[int, ...], entries: Sequence[IndexEntry]) -> IndexLayout:
@@ -181,13 +186,13 @@ def _columns(shape: tuple[int, ...], consuming: Sequence[IndexEntry], batch: Seq
 def indices_of(layout: IndexLayout, entries: Sequence[IndexEntry]) -> Array:
     """The index vectors `(*batch, number of columns)`: each column repeated to the batch shape."""
     own = [e.value for e in entries if e.kind != "new"]
-    values = [own[c.axis] if c.known is None else c.known for c in layout.columns]
+    values = joint_positions(layout.array_shape, [own[c.axis] if c.known is None else c.known for c in layout.columns])
     if any(isinstance(value, (Tracer, DeviceArray)) for value in values):
         return _traced_indices(layout, values)
-    known = np.empty((*layout.batch, len(values)), joint_position_dtype(layout.array_shape, values))
+    known = np.empty((*layout.batch, len(values)), values[0].dtype if values else np.int32)
     for i, (column, value) in enumerate(zip(layout.columns, values)):
         sizes = [1] * len(layout.batch)
-        value = value._value if isinstance(value, ArrayImpl) else np.asarray(value)
+        value = value._value if isinstance(value, ArrayImpl) else value
         for d, n in zip(column.along, value.shape):
             sizes[d] = n
         known[..., i] = value.reshape(sizes)
@@ -198,11 +203,9 @@ def indices_of(layout: IndexLayout, entries: Sequence[IndexEntry]) -> Array:
 
 def _traced_indices(layout: IndexLayout, values: Sequence[Any]) -> Any:
     rank = len(layout.batch)
-    common = joint_position_dtype(layout.array_shape, values)
     parts = []
     for column, value in zip(layout.columns, values):
-        value = convert(value, common) if isinstance(value, Array) else np.asarray(value, common)
-        value = value if isinstance(value, Array) else ArrayImpl(value) if value.shape else value[()]
+        value = value if isinstance(value, Array) or not value.shape else ArrayImpl(value)
         spread = broadcast_in_dim(value, shape=layout.batch, broadcast_dimensions=column.along)
         parts.append(structure.expand_dims(spread, (rank,)))
     return parts[0] if len(parts) == 1 else joining.concatenate(parts, rank)

@@ -25,10 +25,10 @@ from functad.numpy.index_plan import (
     IndexEntry,
     index_layout,
     indices_of,
-    joint_position_dtype,
+    joint_positions,
     position_dtype,
 )
-from functad.numpy.promotion import asarray, convert
+from functad.numpy.promotion import asarray
 from functad.primitives import dynamic_slicing, gather_scatter, structure
 from functad.primitives import elementwise as el
 from functad.primitives.common import broadcast_in_dim, scalar_like
@@ -202,7 +202,7 @@ def _wrapped(index: int, axis: int, shape: tuple[int, ...], remedy: str | None, 
 def wrap_indices(
     index: Any, axis: int, shape: tuple[int, ...], remedy: str | None = READING, wraps: bool = True
 ) -> Array:
-    """An index array, wide enough for all axes, with negative positions counted from the end if `wraps`.
+    """An index array with negative positions counted from the end; as they are if `wraps` is False.
 
     With `config.debug_index` positions outside of the axis raise, unless remedy is None.
     """
@@ -211,9 +211,9 @@ def wrap_indices(
         error = partial(_out_of_bounds, axis=axis, shape=shape, remedy=remedy, wraps=wraps)
         imported("functad.debug.bounds").check_positions(index, _least(size, wraps), size - 1, error)
     if isinstance(index, _NOT_READ):
-        places = el.wide_indices(index, max(shape))
         if not wraps or kind_of(index.dtype) == "u":
-            return places
+            return index
+        places = el.wide_indices(index, size)
         return el.select_n(el.lt(places, scalar_like(places, 0)), places, el.add(places, scalar_like(places, size)))
     known = index._value if type(index) is ArrayImpl else np.asarray(index)
     low, high = _range(known)
@@ -396,9 +396,7 @@ def _dynamic(x: Any, entries: Sequence[IndexEntry]) -> Any:
     _refuse_empty(x.shape, entries)
     x, entries = _sliced_first(x, entries)
     consuming = _without_new(entries)
-    starts = [0 if e.kind == "slice" else e.value for e in consuming]
-    common = joint_position_dtype(x.shape, starts)
-    starts = [convert(s, common) if isinstance(s, Array) else common.type(s) for s in starts]
+    starts = joint_positions(x.shape, [0 if e.kind == "slice" else e.value for e in consuming])
     sizes = [n if e.kind == "slice" else 1 for e, n in zip(consuming, x.shape)]
     x = dynamic_slicing.dynamic_slice(x, starts, sizes)
     return slice_basic(x, [e if e.kind in ("slice", "new") else IndexEntry("int", value=0) for e in entries])
@@ -441,20 +439,3 @@ def gather(x: Any, entries: Sequence[IndexEntry], mode: GatherScatterMode, fill_
         fill_value=fill_value,
     )
     return structure.expand_dims(result, layout.new_axes) if layout.new_axes else result
-
-
-_MODES = {
-    "fill": GatherScatterMode.FILL_OR_DROP,
-    "drop": GatherScatterMode.FILL_OR_DROP,
-    "clip": GatherScatterMode.CLIP,
-    "promise_in_bounds": GatherScatterMode.PROMISE_IN_BOUNDS,
-}
-
-
-def mode_of(mode: Any) -> GatherScatterMode:
-    """The mode of a gather or scatter by its name."""
-    if isinstance(mode, GatherScatterMode):
-        return mode
-    if mode not in _MODES:
-        raise ArgumentError(f"mode must be one of {', '.join(map(repr, _MODES))}, got {mode!r}")
-    return _MODES[mode]

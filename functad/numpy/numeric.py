@@ -1,6 +1,6 @@
 """Calculus and signals on arrays: differences, interpolation, convolution, mapping over axes.
 
-Knows other functions of this package, and `vmap`-free forms of what NumPy loops over.
+Knows other functions of this package, and `vmap`.
 
 Raises:
     ShapeError: shapes do not fit together, or an array has too many axes.
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from functad import dtypes
+from functad.api.mapping import vmap
 from functad.array import Array
 from functad.calls.compound import compound
 from functad.dtypes import finfo, kind_of
@@ -348,7 +349,7 @@ def _slide(x: Any, kernel: Any, padding: tuple[int, int]) -> Any:
 
 
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Array:
-    """Apply a function of a vector to every line along an axis; the shape of its result replaces the axis.
+    """Apply a function of a vector, by `vmap`, to every line along an axis; the shape of its result replaces the axis.
 
     >>> import functad.numpy as jnp
     >>> jnp.apply_along_axis(jnp.sum, 1, jnp.array([[1, 2], [3, 4]]))
@@ -359,11 +360,9 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
     lines = manipulation.moveaxis(x, place, -1)
     rest, length = lines.shape[:-1], lines.shape[-1]
     flat = reshape_to(lines, (int(np.prod(rest)), length))
-    results = [asarray(func1d(line, *args, **kwargs)) for line in flat]
-    if not results:
-        raise ArgumentError(f"apply_along_axis: an array of shape {x.shape} has no lines along axis {axis}")
-    inner = results[0].shape
-    stacked = reshape_to(concatenation.stack(results), (*rest, *inner))
+    results = vmap(lambda line: asarray(func1d(line, *args, **kwargs)))(flat)
+    inner = results.shape[1:]
+    stacked = reshape_to(results, (*rest, *inner))
     first = len(rest)
     return manipulation.moveaxis(
         stacked, tuple(range(first, first + len(inner))), tuple(range(place, place + len(inner)))

@@ -25,7 +25,7 @@ from functad.array import Array
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import arithmetic, indexing, manipulation, updates
-from functad.numpy.building import as_array, filled, refuse_out
+from functad.numpy.building import as_array, as_boolean, filled, refuse_out
 from functad.numpy.promotion import (
     asarray,
     broadcast_operand,
@@ -33,7 +33,7 @@ from functad.numpy.promotion import (
     concrete_value,
     convert,
 )
-from functad.numpy.selecting import as_boolean, nonzero, take, where
+from functad.numpy.selecting import nonzero, take, where
 from functad.primitives import cumulative, joining
 from functad.primitives import elementwise as el
 from functad.primitives.common import reshape as reshape_to
@@ -70,7 +70,7 @@ def compress(
     if axis is None:
         x, axis = manipulation.ravel(x), 0
     place = canonical_axis("compress", axis, x.ndim)
-    mask = as_boolean(condition, "compress")
+    mask = as_boolean("compress", condition)
     if size is None:
         positions = nonzero(mask)[0]
         if math.prod(mask.shape) > x.shape[place]:
@@ -100,7 +100,7 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Array:
     if inplace:
         raise ArgumentError("place: arrays are immutable; write x = functad.numpy.place(x, mask, v, inplace=False)")
     x, values = as_array("place", arr), manipulation.ravel(vals)
-    chosen = manipulation.ravel(as_boolean(mask, "place"))
+    chosen = manipulation.ravel(as_boolean("place", mask))
     order = el.sub(cumulative.cumsum(convert(chosen, dtypes.int32), axis=0, reverse=False), np.int32(1))
     spread = take(values, arithmetic.mod(order, values.size), mode="promise_in_bounds")
     return where(reshape_to(chosen, x.shape), convert(reshape_to(spread, x.shape), x.dtype), x)

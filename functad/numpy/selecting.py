@@ -28,7 +28,7 @@ from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ConcretizationError, OutOfBoundsError, ShapeError
 from functad.evaluation import aval_of
 from functad.numpy import arithmetic, concatenation, indexing, manipulation, updates
-from functad.numpy.building import as_array, filled, refuse_out, select
+from functad.numpy.building import as_array, as_boolean, filled, refuse_out, select
 from functad.numpy.promotion import (
     SCALARS,
     asarray,
@@ -44,7 +44,7 @@ from functad.numpy.promotion import (
 from functad.primitives import cumulative, gather_scatter, structure
 from functad.primitives import elementwise as el
 from functad.primitives.common import reshape as reshape_to
-from functad.primitives.dimension_numbers import GatherDimensionNumbers
+from functad.primitives.dimension_numbers import GatherDimensionNumbers, GatherScatterMode
 from functad.tracing import Tracer
 
 __all__ = [
@@ -78,7 +78,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None =
         return nonzero(condition, size=size, fill_value=fill_value)
     if x is None or y is None:
         raise ArgumentError("where takes the condition alone, or the condition and both choices")
-    mask = as_boolean(condition, "where")
+    mask = as_boolean("where", condition)
     if type(x) in SCALARS or type(y) in SCALARS:  # which have no shape to promote
         on_true, on_false = promote_pair("where", x, y)
     else:
@@ -87,11 +87,6 @@ def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None =
     if mask.shape:
         mask = broadcast_operand(mask, shape)
     return el.select_n(mask, broadcast_operand(on_false, shape), broadcast_operand(on_true, shape))
-
-
-def as_boolean(x: Any, name: str) -> Array:
-    x = as_array(name, x)
-    return x if kind_of(x.dtype) == "b" else el.ne(x, x.dtype.type(0))
 
 
 def select_cases(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Array:
@@ -211,8 +206,7 @@ def take(
         index, mode = _placed(index, x.shape[place], mode), "promise_in_bounds"
     whole = (slice(None),) * place
     entries = indexing.read_index(x.shape, (*whole, index), _TAKING if mode is None else None)
-    gather_mode = indexing.mode_of(mode or "fill")
-    return indexing.gather(x, entries, gather_mode, fill_value)
+    return indexing.gather(x, entries, GatherScatterMode.from_any(mode), fill_value)
 
 
 def _along_axis(name: str, x: Any, indices: Any, axis: Any) -> tuple[Any, Any, int]:
@@ -274,7 +268,7 @@ def take_along_axis(
         slice_sizes=(1,) * x.ndim,
         indices_are_sorted=False,
         unique_indices=False,
-        mode=indexing.mode_of(mode or "fill"),
+        mode=GatherScatterMode.from_any(mode),
         fill_value=fill_value,
     )
 
@@ -408,7 +402,7 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
         known = concrete_value(x, "nonzero without size=", _SIZE_REWRITE)
         found = [ArrayImpl(p.astype(dtypes.default_int_dtype())) for p in np.nonzero(known)]
         return tuple(beside(positions, [x], "nonzero") for positions in found)
-    mask = manipulation.ravel(as_boolean(x, "nonzero"))
+    mask = manipulation.ravel(as_boolean("nonzero", x))
     index_dtype = dtypes.default_int_dtype()
     flat = _counting_up(cumulative.cumsum(convert(mask, index_dtype), axis=0, reverse=False), size)
     found = el.lt(flat, index_dtype.type(mask.size))

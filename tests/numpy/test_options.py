@@ -75,6 +75,15 @@ def test_what_does_not_fit_raises(call, error, match):
         call()
 
 
+def test_lines_are_mapped_and_not_unrolled():
+    few, many = (
+        len(functad.make_jaxpr(lambda x: jnp.apply_along_axis(lambda v: jnp.cumsum(v) * v[0], 0, x))(jnp.ones(s)).eqns)
+        for s in ((3, 2), (3, 50))
+    )
+    assert few == many
+    assert jnp.apply_along_axis(jnp.cumsum, 0, jnp.ones((3, 0))).shape == (3, 0)
+
+
 def test_conditions_are_the_rows_of_an_array():
     x = jnp.array([-2.0, -1.0, 1.0])
     cases = [lambda v: -v, lambda v: 10 * v]

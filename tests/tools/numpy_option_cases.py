@@ -54,6 +54,9 @@ CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "einsum, none and one": (lambda m, x, y: m.einsum("i,i->i", x, y), (V[:1], V[:0])),
     "ldexp, far": (lambda m, x, n: m.ldexp(x, n), (V, np.uint32([2**31 + 5, 3, 2**32 - 1, 0]))),
     "ldexp, farther": (lambda m, x, n: m.ldexp(x, n), (V, np.int64([2**40, 3, -(2**40), 0]))),
+    "partition, several": (lambda m, x: m.partition(x, (1, 2))[1:3], (V,)),
+    "argpartition, several": (lambda m, x: m.argpartition(x, (1, -1))[m.array([1, 3])], (V,)),
+    "apply_along_axis, many lines": (lambda m, x: m.apply_along_axis(lambda v: v[:2] * v[-1], 1, x), (A,)),
     "unwrap, integers": (lambda m, x: m.unwrap(x, period=4), (I,)),
     "unwrap, odd period": (lambda m, x: m.unwrap(x, period=5), (I,)),
     "unwrap, floats": (lambda m, x: m.unwrap(x, discont=3, period=5), (V,)),
@@ -62,6 +65,8 @@ DIFFERS_FROM_JAX = {
     "unwrap, odd period",  # JAX moves a step of half a period, rounded down, to the other side
     "ldexp, far",  # JAX converts exponents to int32
     "ldexp, farther",
+    "partition, several",  # JAX takes one place
+    "argpartition, several",
     "pad, ramp",  # not traced
     "view, integers as complex",  # with XLA on the CPU, subnormal numbers become 0
 }
