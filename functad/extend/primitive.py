@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 
@@ -36,11 +36,6 @@ class _AnyPrimitive(type):
         return isinstance(instance, Primitive)
 
 
-def is_open(primitive: Primitive) -> bool:
-    """Whether rules can be registered for a primitive."""
-    return issubclass(type(primitive), OpenPrimitive)
-
-
 class OpenPrimitive(Primitive, metaclass=_AnyPrimitive):
     """An operation of your own: a name, to which rules are registered. `functad.extend.core.Primitive` is its name.
 
@@ -65,6 +60,8 @@ class OpenPrimitive(Primitive, metaclass=_AnyPrimitive):
     >>> functad.jit(functad.vmap(functad.grad(lambda x: double_p.bind(x) * x)))(jnp.array([1., 2.]))
     Array([4., 8.], dtype=float32)
     """
+
+    is_open: ClassVar[bool] = True
 
     def __init__(self, name: str) -> None:
         table = "no rule is registered: functad.interpreters"
@@ -197,7 +194,7 @@ def own(primitive: Primitive, what: str) -> OpenPrimitive:
     Raises:
         ArgumentError: it is one of functad's own, whose rules stand.
     """
-    if is_open(primitive):
+    if primitive.is_open:
         return cast(OpenPrimitive, primitive)
     raise ArgumentError(
         f"{what} of `{primitive}` is functad's own and cannot be replaced; make a Primitive of your own, or give a "

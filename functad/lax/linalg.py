@@ -23,6 +23,7 @@ from functad.errors import ArgumentError, ShapeError
 from functad.lax.qdwh import qdwh
 from functad.numpy import arithmetic, linear, manipulation
 from functad.numpy.building import as_array
+from functad.numpy.linalg import factorisations
 from functad.numpy.linalg.factorisations import adjoint, symmetrized
 from functad.numpy.padding import pad
 from functad.primitives.linear_algebra import cholesky as _cholesky
@@ -133,10 +134,7 @@ def cholesky(x: Any, *, symmetrize_input: bool = True) -> Array:
     Array([[2., 0.],
            [1., 2.]], dtype=float32)
     """
-    v = as_array("linalg.cholesky", x)
-    if v.ndim < 2 or v.shape[-1] != v.shape[-2]:
-        raise ShapeError(f"linalg.cholesky takes square matrices, got shape {v.shape}")
-    return _cholesky.cholesky(symmetrized(v) if symmetrize_input else v)
+    return factorisations.cholesky(x, symmetrize_input=symmetrize_input)
 
 
 def cholesky_update(r_matrix: Any, w_vector: Any) -> Array:

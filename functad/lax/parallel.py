@@ -24,14 +24,14 @@ from typing import Any
 import numpy as np
 
 from functad.array import Array
-from functad.dtypes import kind_of
 from functad.errors import ArgumentError
 from functad.evaluation import aval_of
-from functad.lax.operands import operand
+from functad.lax.operands import axis_of, operand
 from functad.lax.slicing import dynamic_index_in_dim
+from functad.numpy import arithmetic
 from functad.primitives import collectives
 from functad.primitives import elementwise as el
-from functad.primitives.common import full_like, move_axis, reshape
+from functad.primitives.common import convert_element_type, full_like, move_axis, reshape
 from functad.transforms.named_axes import NamedAxis, axis_named
 from functad.tree_util import tree_map
 
@@ -99,6 +99,8 @@ def psum(x: Any, axis_name: AxisName, *, axis_index_groups: None = None) -> Any:
         if isinstance(leaf, (int, float, complex)) and not isinstance(leaf, np.generic):
             return leaf * axis_size(axis_name)
         leaf = operand("psum", leaf)
+        if aval_of(leaf).dtype == np.bool_:
+            leaf = convert_element_type(leaf, np.int32)
         for axis in axes:
             leaf = collectives.psum(leaf, axis.position)
         return leaf
@@ -107,7 +109,7 @@ def psum(x: Any, axis_name: AxisName, *, axis_index_groups: None = None) -> Any:
 
 
 def pmean(x: Any, axis_name: AxisName, *, axis_index_groups: None = None) -> Any:
-    """The mean over all examples along a named axis.
+    """The mean over all examples along a named axis; integers give floats.
 
     >>> import functad, functad.numpy as jnp
     >>> functad.vmap(lambda x: x - pmean(x, "i"), axis_name="i")(jnp.array([1., 3.]))
@@ -116,12 +118,7 @@ def pmean(x: Any, axis_name: AxisName, *, axis_index_groups: None = None) -> Any
     size = axis_size(axis_name)
 
     def mean(leaf: Any) -> Any:
-        if not hasattr(leaf, "dtype"):
-            return leaf
-        dtype = aval_of(leaf).dtype
-        if kind_of(dtype) in "biu":
-            raise ArgumentError("lax.pmean takes floating or complex arrays; convert first: x.astype(float)")
-        return el.div(leaf, dtype.type(size))
+        return arithmetic.true_divide(leaf, size) if isinstance(leaf, Array) else leaf / size
 
     return tree_map(mean, psum(x, axis_name, axis_index_groups=axis_index_groups))
 
@@ -183,7 +180,7 @@ def all_gather(
             leaf = collectives.all_gather(leaf, named.position, named.size)
         shape = aval_of(leaf).shape[len(axes) :]
         leaf = reshape(leaf, (axis_size(axis_name), *shape))
-        return _joined(leaf, axis % (rank if tiled else rank + 1), tiled)
+        return _joined(leaf, axis_of("all_gather", axis, rank if tiled else rank + 1), tiled)
 
     return tree_map(gathered, x)
 

@@ -324,17 +324,15 @@ def _fold(
     rows = [structure.reshape(structure.transpose(x, (*axes, *kept)), (count, *out_shape)) for x in arrays]
     while count > 1:
         pairs, rest = divmod(count, 2)
-        grouped = [structure.reshape(_part(x, 0, 2 * pairs), (pairs, 2, *out_shape)) for x in rows]
-        left, right = ([structure.squeeze(_part(x, i, i + 1, 1), (1,)) for x in grouped] for i in (0, 1))
+        grouped = [structure.reshape(reduction.slice_along(x, 0, 0, 2 * pairs), (pairs, 2, *out_shape)) for x in rows]
+        left, right = (
+            [structure.squeeze(reduction.slice_along(x, 1, i, i + 1), (1,)) for x in grouped] for i in (0, 1)
+        )
         combined = _elementwise(fun, left, right)
         if rest:
-            combined = [joining.concatenate([c, _part(x, count - 1, count)], 0) for c, x in zip(combined, rows)]
+            combined = [
+                joining.concatenate([c, reduction.slice_along(x, 0, count - 1, count)], 0)
+                for c, x in zip(combined, rows)
+            ]
         rows, count = combined, pairs + rest
     return _elementwise(fun, totals, [structure.squeeze(x, (0,)) for x in rows])
-
-
-def _part(x: Any, start: int, limit: int, axis: int = 0) -> Any:
-    shape = aval_of(x).shape
-    starts, limits = [0] * len(shape), list(shape)
-    starts[axis], limits[axis] = start, limit
-    return structure.slice_(x, starts, limits)

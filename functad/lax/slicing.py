@@ -32,6 +32,7 @@ from functad.evaluation import aval_of
 from functad.lax.loops import while_loop
 from functad.lax.operands import axis_of, bind_checked, integers_of, same_dtype
 from functad.lax.operands import operand as _operand
+from functad.numpy import arithmetic
 from functad.numpy.promotion import asarray
 from functad.primitives import elementwise as el
 from functad.primitives import gather_scatter, joining, structure
@@ -497,7 +498,8 @@ def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Array:
     """
     x = asarray(_operand("index_take", src))
     sizes, taken = list(x.shape), tuple(axes)
-    vectors = [asarray(_operand("index_take", i)) % sizes[axis] for i, axis in zip(idxs, taken)]
+    vectors = [el.wide_indices(_operand("index_take", i), max(sizes)) for i in idxs]
+    vectors = [arithmetic.mod(v, sizes[axis]) for v, axis in zip(vectors, taken)]
     indices = joining.concatenate([v.reshape(-1, 1) for v in vectors], dimension=1)
     for axis in taken:
         sizes[axis] = 1

@@ -483,7 +483,8 @@ def ldexp(x1: Any, x2: Any, /) -> Array:
         )
     # In three steps, as 2^x2 alone may be too large, or too small, where the result is not. The last is as large as a
     # power can be, so that the others make no number subnormal whose result is not 0.
-    left, most = convert(y, dtypes.int32), np.int32(dtypes.finfo(x.dtype).maxexp - 2)
+    most = dtypes.finfo(x.dtype).maxexp - 2
+    left = convert(y, dtypes.int32) if kind_of(y.dtype) == "b" else el.wide_indices(y, 3 * most)
     parts = []
     for _ in range(3):
         part = el.max(el.min(left, scalar(left, most)), scalar(left, -most))

@@ -278,11 +278,29 @@ def _view(self: Any, dtype: Any = None, type: None = None) -> Any:  # noqa: A002
         )
     if wanted == self.dtype:
         return self
+    if "c" in (kind_of(self.dtype), kind_of(wanted)):
+        return _view_of_complex(self, wanted)
     x = self.astype(np.uint8) if kind_of(self.dtype) == "b" and kind_of(wanted) != "b" else self
     if new > old:
         x = manipulation.reshape(x, (*x.shape[:-1], x.shape[-1] * old // new, new // old))
     result = bitcast.bitcast_convert_type(x, wanted)
     return manipulation.reshape(result, (*self.shape[:-1], self.shape[-1] * old // new)) if new < old else result
+
+
+def _view_of_complex(x: Any, wanted: np.dtype) -> Any:
+    """A view from or to complex numbers, by way of their parts side by side."""
+    old, new = x.dtype.itemsize, wanted.itemsize
+    shape = x.shape if old == new else (*x.shape[:-1], x.shape[-1] * old // new)
+    parts = manipulation.atleast_1d(x)
+    if kind_of(x.dtype) == "c":
+        pairs = concatenation.stack([elementwise.real(parts), elementwise.imag(parts)], -1)
+        parts = manipulation.reshape(pairs, (*parts.shape[:-1], 2 * parts.shape[-1]))
+    if kind_of(wanted) == "c":
+        parts = parts.view(np.zeros((), wanted).real.dtype)
+        result = elementwise.complex(parts[..., ::2], parts[..., 1::2])
+    else:
+        result = parts.view(wanted)
+    return manipulation.reshape(result, shape)
 
 
 def _compress(self: Any, condition: Any, axis: Any = None, **kwargs: Any) -> Any:

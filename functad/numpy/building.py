@@ -44,9 +44,10 @@ def real_scalar(x: Any, value: Any) -> Any:
 
 
 def filled(value: Any, shape: tuple[int, ...]) -> Array:
-    """An operand of rank 0 repeated to a shape; others as they are. Always an Array."""
+    """An operand of rank 0 repeated to a shape; one of that shape as it is. Always an Array."""
     if aval_of(value).shape == shape:
         return value if isinstance(value, Array) else ArrayImpl(np.array(value))
+    assert not aval_of(value).shape, f"{aval_of(value).str_short()} has no rank 0"
     return broadcast_in_dim(value, shape=shape, broadcast_dimensions=())
 
 
@@ -66,6 +67,12 @@ def select(condition: Any, on_true: Any, on_false: Any) -> Array:
 def as_array(name: str, x: Any) -> Array:
     """One operand as an Array, with the function's name in the error."""
     return x if isinstance(x, Array) else asarray(operand(name, x))
+
+
+def as_boolean(name: str, x: Any) -> Array:
+    """Whether the elements of an operand are not zero."""
+    x = as_array(name, x)
+    return x if kind_of(x.dtype) == "b" else el.ne(x, x.dtype.type(0))
 
 
 def refuse_out(name: str, out: Any) -> None:

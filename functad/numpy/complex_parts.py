@@ -18,7 +18,14 @@ import numpy as np
 from functad.array import Array
 from functad.dtypes import finfo, kind_of
 from functad.numpy.building import filled_like, scalar, select
-from functad.numpy.promotion import asarray, concrete_value, convert, operand, promote_args_inexact
+from functad.numpy.promotion import (
+    asarray,
+    concrete_value,
+    convert,
+    operand,
+    promote_args_inexact,
+    promote_shapes,
+)
 from functad.numpy.ufuncs import rad2deg
 from functad.primitives import elementwise as el
 
@@ -127,6 +134,7 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
     high = limits.max if posinf is None else posinf
     low = limits.min if neginf is None else neginf
     fill = [convert(operand("nan_to_num", v), x.dtype) for v in (nan, high, low)]
-    x = select(el.ne(x, x), fill[0], x)
-    x = select(el.eq(x, scalar(x, np.inf)), fill[1], x)
-    return select(el.eq(x, scalar(x, -np.inf)), fill[2], x)
+    x, nan, high, low = promote_shapes("nan_to_num", x, *fill)
+    result = select(el.ne(x, x), nan, x)
+    result = select(el.eq(x, scalar(x, np.inf)), high, result)
+    return select(el.eq(x, scalar(x, -np.inf)), low, result)

@@ -25,7 +25,7 @@ import numpy as np
 
 from functad.array import Array
 from functad.errors import ArgumentError, ShapeError
-from functad.numpy.building import as_array
+from functad.numpy.building import as_array, refuse_out
 from functad.numpy.manipulation import atleast_1d, atleast_2d, atleast_3d, ndim, ravel, slice_axis
 from functad.numpy.promotion import (
     asarray,
@@ -108,6 +108,7 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Ar
     Array([[0., 1.],
            [0., 1.]], dtype=float32)
     """
+    refuse_out("stack", out)
     operands = _joined_operands("stack", arrays, dtype)
     if len({x.shape for x in operands}) > 1:
         raise ShapeError(f"stack: arrays have the different shapes {', '.join(str(x.shape) for x in operands)}")

@@ -45,6 +45,7 @@ from functad.numpy.promotion import (
 )
 from functad.primitives import elementwise as el
 from functad.primitives import joining, structure
+from functad.primitives.common import move_axis
 from functad.primitives.common import reshape as reshape_to
 from functad.primitives.kernels.conversion import converted
 from functad.system.once import imported
@@ -325,11 +326,7 @@ def linspace(
     )
     if inner != count:
         values = joining.concatenate([values, structure.expand_dims(last, (0,))], 0)
-    place = canonical_axis("linspace", axis, values.ndim)
-    if place:
-        order = [i for i in range(1, values.ndim)]
-        order.insert(place, 0)
-        values = structure.transpose(values, order)
+    values = move_axis(values, 0, canonical_axis("linspace", axis, values.ndim))
     if kind_of(result_dtype) in "iu":
         values = el.floor(values)
     values = on_wanted_device(convert(values, result_dtype), device)
@@ -388,12 +385,7 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
     ten = computed.type(np.log(10))
     values = logspace(el.div(el.log(first), ten), el.div(el.log(last), ten), num, endpoint, 10.0, computed, 0)
     values = arithmetic.multiply(sign, values)
-    if axis:
-        place = canonical_axis("geomspace", axis, values.ndim)
-        order = list(range(1, values.ndim))
-        order.insert(place, 0)
-        values = structure.transpose(values, order)
-    return convert(values, wanted)
+    return convert(move_axis(values, 0, canonical_axis("geomspace", axis, values.ndim)), wanted)
 
 
 # --- from elsewhere ---------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from functad.array import Array
 from functad.calls.compound import compound
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import linear
+from functad.numpy.building import refuse_out
 from functad.numpy.contraction_paths import multiplications, path_of
 from functad.numpy.promotion import asarray, canonical_dtype, convert, operand, promote_dtypes
 from functad.primitives.common import broadcast_in_dim, reduce_sum
@@ -60,6 +61,7 @@ def einsum(
     """
     text, given = _text_and_operands(subscripts, operands)
     arrays = [asarray(x) for x in promote_dtypes(*[operand("einsum", x) for x in given])]
+    refuse_out("einsum", out)
     inputs, output = _read(text, arrays)
     sizes = _sizes(text, inputs, arrays)
     path = path_of(inputs, output, sizes, optimize)
@@ -174,7 +176,7 @@ def _sizes(text: str, inputs: Sequence[str], arrays: Sequence[Any]) -> dict[str,
             if sizes.get(c, n) != n and 1 not in (sizes[c], n):
                 shapes = ", ".join(str(a.shape) for a in arrays)
                 raise ShapeError(f"einsum: label {c!r} in {text!r} has the sizes {sizes[c]} and {n} (shapes {shapes})")
-            sizes[c] = max(sizes.get(c, 1), n) if n else 0
+            sizes[c] = n if sizes.get(c, 1) == 1 else sizes[c]
     return sizes
 
 

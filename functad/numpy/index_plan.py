@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from functad import dtypes
 from functad.array import Array, ArrayImpl
 from functad.device_arrays import DeviceArray
 from functad.numpy.promotion import convert, joint_shape
 from functad.primitives import joining, structure
 from functad.primitives.common import broadcast_in_dim
+from functad.primitives.elementwise import wide_indices
 from functad.records import NamedTuple
 from functad.tracing import Tracer
 
@@ -74,6 +74,7 @@ class IndexLayout(NamedTuple):
     shape: tuple[int, ...]  # of the result
     reversed_dims: tuple[int, ...]  # axes of the result that run backwards
     new_axes: tuple[int, ...]  # axes of the whole result that are new
+    array_shape: tuple[int, ...]  # of what is indexed
     distinct: bool  # no element is named twice
 
 
@@ -96,6 +97,20 @@ def window_of(shape: tuple[int, ...], entries: Sequence[IndexEntry]) -> Window |
         else:
             return None
     return Window(*map(tuple, zip(*ranges))) if ranges else Window((), (), ())
+
+
+def position_dtype(shape: tuple[int, ...]) -> np.dtype:
+    """The dtype that holds each position in an array of that shape, and one on either side."""
+    return np.dtype(np.int32 if max(shape, default=0) <= np.iinfo(np.int32).max else np.int64)
+
+
+def joint_positions(shape: tuple[int, ...], positions: Sequence[Any]) -> list[Any]:
+    """Positions along axes of an array, known or traced, in one dtype that holds all of them."""
+    if len(positions) == 1 and isinstance(positions[0], Array):
+        return [*positions]  # unsigned ones may stay so
+    wide = [wide_indices(p, max(shape)) if isinstance(p, Array) else p for p in positions]
+    dtype = np.result_type(position_dtype(shape), *{p.dtype for p in wide if isinstance(p, Array)})
+    return [convert(p, dtype) if isinstance(p, Array) else np.asarray(p, dtype)[()] for p in wide]
 
 
 def index_layout(shape: tuple[int, ...], entries: Sequence[IndexEntry]) -> IndexLayout:
@@ -127,6 +142,7 @@ def _layout_of(shape: tuple[int, ...], entries: Sequence[IndexEntry]) -> IndexLa
         shape=tuple(d.size for d in dense),
         reversed_dims=tuple(i for i, d in enumerate(dense) if d.backwards),
         new_axes=tuple(i for i, d in enumerate(layout) if d.kind == "new"),
+        array_shape=shape,
         distinct=not has_arrays,
     )
 
@@ -160,7 +176,7 @@ def _columns(shape: tuple[int, ...], consuming: Sequence[IndexEntry], batch: Seq
             continue
         first, step = entry.ascending
         if axis in strided:
-            positions = first + step * np.arange(entry.length, dtype=np.int32)
+            positions = first + step * np.arange(entry.length, dtype=position_dtype(shape))
             columns.append(Column(axis, positions, (strided[axis],)))
         elif entry.length != shape[axis]:
             columns.append(Column(axis, first, ()))
@@ -170,13 +186,13 @@ def _columns(shape: tuple[int, ...], consuming: Sequence[IndexEntry], batch: Seq
 def indices_of(layout: IndexLayout, entries: Sequence[IndexEntry]) -> Array:
     """The index vectors `(*batch, number of columns)`: each column repeated to the batch shape."""
     own = [e.value for e in entries if e.kind != "new"]
-    values = [own[c.axis] if c.known is None else c.known for c in layout.columns]
+    values = joint_positions(layout.array_shape, [own[c.axis] if c.known is None else c.known for c in layout.columns])
     if any(isinstance(value, (Tracer, DeviceArray)) for value in values):
         return _traced_indices(layout, values)
-    known = np.empty((*layout.batch, len(values)), np.int32)
+    known = np.empty((*layout.batch, len(values)), values[0].dtype if values else np.int32)
     for i, (column, value) in enumerate(zip(layout.columns, values)):
         sizes = [1] * len(layout.batch)
-        value = value._value if isinstance(value, ArrayImpl) else np.asarray(value)
+        value = value._value if isinstance(value, ArrayImpl) else value
         for d, n in zip(column.along, value.shape):
             sizes[d] = n
         known[..., i] = value.reshape(sizes)
@@ -187,11 +203,9 @@ def indices_of(layout: IndexLayout, entries: Sequence[IndexEntry]) -> Array:
 
 def _traced_indices(layout: IndexLayout, values: Sequence[Any]) -> Any:
     rank = len(layout.batch)
-    common = dtypes.lattice_join(*{(v.dtype, False) for v in values if isinstance(v, Array)})[0]
     parts = []
     for column, value in zip(layout.columns, values):
-        value = convert(value, common) if isinstance(value, Array) else np.asarray(value, common)
-        value = value if isinstance(value, Array) else ArrayImpl(value) if value.shape else value[()]
+        value = value if isinstance(value, Array) or not value.shape else ArrayImpl(value)
         spread = broadcast_in_dim(value, shape=layout.batch, broadcast_dimensions=column.along)
         parts.append(structure.expand_dims(spread, (rank,)))
     return parts[0] if len(parts) == 1 else joining.concatenate(parts, rank)

@@ -20,11 +20,18 @@ from functad.eager import runs_bare
 from functad.errors import ArgumentError, ConcretizationError, DTypeError, MaskError, OutOfBoundsError
 from functad.evaluation import aval_of
 from functad.numpy.building import filled
-from functad.numpy.index_plan import NEW, IndexEntry, index_layout, indices_of
-from functad.numpy.promotion import asarray, convert
+from functad.numpy.index_plan import (
+    NEW,
+    IndexEntry,
+    index_layout,
+    indices_of,
+    joint_positions,
+    position_dtype,
+)
+from functad.numpy.promotion import asarray
 from functad.primitives import dynamic_slicing, gather_scatter, structure
 from functad.primitives import elementwise as el
-from functad.primitives.common import broadcast_in_dim
+from functad.primitives.common import broadcast_in_dim, scalar_like
 from functad.primitives.dimension_numbers import GatherDimensionNumbers, GatherScatterMode
 from functad.records import NamedTuple
 from functad.system.once import imported
@@ -139,7 +146,7 @@ def _read_part(part: Any, axis: int, shape: tuple[int, ...], remedy: str | None,
             raise MaskError(
                 f"a boolean index of size {part.size} does not fit axis {axis} of an array of shape {shape}"
             )
-        return IndexEntry("array", value=ArrayImpl(part.values.astype(np.int32)))
+        return IndexEntry("array", value=ArrayImpl(part.values.astype(position_dtype(shape))))
     if isinstance(part, _Written):
         if remedy is not None:
             check_bounds(part.values, axis, shape, remedy, wraps)
@@ -189,7 +196,7 @@ def _wrapped(index: int, axis: int, shape: tuple[int, ...], remedy: str | None, 
     if remedy is not None and not _least(size, wraps) <= index < size:
         raise _out_of_bounds(index, axis, shape, remedy, wraps)
     place = index + size if wraps and index < 0 else index
-    return min(max(place, -(2**31)), 2**31 - 1)  # what lies outside still does so as an int32
+    return min(max(place, -1), size)  # what lies outside still does
 
 
 def wrap_indices(
@@ -204,15 +211,16 @@ def wrap_indices(
         error = partial(_out_of_bounds, axis=axis, shape=shape, remedy=remedy, wraps=wraps)
         imported("functad.debug.bounds").check_positions(index, _least(size, wraps), size - 1, error)
     if isinstance(index, _NOT_READ):
-        return _wrap_traced(index, size) if wraps else index
+        if not wraps or kind_of(index.dtype) == "u":
+            return index
+        places = el.wide_indices(index, size)
+        return el.select_n(el.lt(places, scalar_like(places, 0)), places, el.add(places, scalar_like(places, size)))
     known = index._value if type(index) is ArrayImpl else np.asarray(index)
     low, high = _range(known)
-    if low < -(2**31) or high >= 2**31:
-        known = np.clip(known, -(2**31), 2**31 - 1)
-    positions = known.astype(np.int32)
-    return ArrayImpl(
-        positions if low >= 0 or not wraps else np.where(positions < 0, positions + np.int32(size), positions)
-    )
+    if low < -size or high > size:
+        known = np.clip(known, -size - 1, size)  # what lies outside still does
+    places = known.astype(position_dtype(shape))
+    return ArrayImpl(places if low >= 0 or not wraps else np.where(places < 0, places + size, places))
 
 
 def _range(known: np.ndarray) -> tuple[int, int]:
@@ -236,14 +244,6 @@ def _out_of_bounds(index: int, axis: int, shape: tuple[int, ...], remedy: str, w
         f"index {index} is out of bounds for axis {axis} of size {size} of an array of shape {shape} "
         f"(allowed: {allowed})" + (f". If that is meant, say what happens there: {remedy}" if remedy else "")
     )
-
-
-def _wrap_traced(index: Any, size: int) -> Any:
-    if kind_of(index.dtype) == "u":
-        return index
-    index = el.wide_indices(index, size)
-    zero = index.dtype.type(0)
-    return el.select_n(el.lt(index, zero), index, el.add(index, index.dtype.type(size)))
 
 
 # --- x[index] ---------------------------------------------------------------------------------------
@@ -397,11 +397,7 @@ def _dynamic(x: Any, entries: Sequence[IndexEntry]) -> Any:
     _refuse_empty(x.shape, entries)
     x, entries = _sliced_first(x, entries)
     consuming = _without_new(entries)
-    starts = [
-        np.int32(0) if e.kind == "slice" else np.int32(e.value) if e.kind == "int" else e.value for e in consuming
-    ]
-    common = next(e.value.dtype for e in consuming if e.kind == "array")
-    starts = [convert(s, common) for s in starts]
+    starts = joint_positions(x.shape, [0 if e.kind == "slice" else e.value for e in consuming])
     sizes = [n if e.kind == "slice" else 1 for e, n in zip(consuming, x.shape)]
     x = dynamic_slicing.dynamic_slice(x, starts, sizes)
     return slice_basic(x, [e if e.kind in ("slice", "new") else IndexEntry("int", value=0) for e in entries])
@@ -444,20 +440,3 @@ def gather(x: Any, entries: Sequence[IndexEntry], mode: GatherScatterMode, fill_
         fill_value=fill_value,
     )
     return structure.expand_dims(result, layout.new_axes) if layout.new_axes else result
-
-
-_MODES = {
-    "fill": GatherScatterMode.FILL_OR_DROP,
-    "drop": GatherScatterMode.FILL_OR_DROP,
-    "clip": GatherScatterMode.CLIP,
-    "promise_in_bounds": GatherScatterMode.PROMISE_IN_BOUNDS,
-}
-
-
-def mode_of(mode: Any) -> GatherScatterMode:
-    """The mode of a gather or scatter by its name."""
-    if isinstance(mode, GatherScatterMode):
-        return mode
-    if mode not in _MODES:
-        raise ArgumentError(f"mode must be one of {', '.join(map(repr, _MODES))}, got {mode!r}")
-    return _MODES[mode]

@@ -23,7 +23,7 @@ from functad.calls.compound import compound
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import arithmetic, concatenation, manipulation, reductions
-from functad.numpy.building import as_array, filled, scalar, select
+from functad.numpy.building import as_array, filled, refuse_out, scalar, select
 from functad.numpy.indexing import getitem
 from functad.numpy.promotion import (
     asarray,
@@ -217,6 +217,7 @@ def outer(a: Any, b: Any, out: None = None) -> Array:
     Array([[3, 4],
            [6, 8]], dtype=int32)
     """
+    refuse_out("outer", out)
     x, y = _operands("outer", a, b)
     x, y = manipulation.ravel(x), manipulation.ravel(y)
     return arithmetic.multiply(structure.expand_dims(x, (1,)), structure.expand_dims(y, (0,)))
@@ -237,6 +238,7 @@ def tensordot(
     >>> jnp.tensordot(jnp.ones((2, 3)), jnp.ones((3, 4)), 1).shape
     (2, 4)
     """
+    refuse_out("tensordot", out)
     x, y = _operands("tensordot", a, b)
     if isinstance(axes, (int, np.integer)):
         if axes > min(x.ndim, y.ndim) or axes < 0:

@@ -22,7 +22,7 @@ from functad.array import Array
 from functad.dtypes import kind_of
 from functad.errors import DTypeError
 from functad.evaluation import aval_of
-from functad.numpy.building import as_array, binary_function, filled_like, named, scalar, select
+from functad.numpy.building import as_array, as_boolean, binary_function, filled_like, named, refuse_out, scalar, select
 from functad.numpy.promotion import (
     asarray,
     convert,
@@ -157,16 +157,11 @@ greater_equal = _ordering(
 # --- logic ------------------------------------------------------------------------------------------
 
 
-def _truth(name: str, x: Any) -> Any:
-    x = as_array(name, x)
-    return x if kind_of(x.dtype) == "b" else el.ne(x, scalar(x, 0))
-
-
 def _logical(name: str, primitive: str, doc: str) -> Callable[[Any, Any], Array]:
     combine = getattr(el, primitive)
 
     def fun(x1: Any, x2: Any, /) -> Any:
-        return combine(*promote_shapes(name, _truth(name, x1), _truth(name, x2)))
+        return combine(*promote_shapes(name, as_boolean(name, x1), as_boolean(name, x2)))
 
     return named(fun, name, doc)
 
@@ -210,7 +205,7 @@ def logical_not(x: Any, /) -> Array:
     >>> jnp.logical_not(jnp.array([0, 1, 2]))
     Array([ True, False, False], dtype=bool)
     """
-    return el.not_(_truth("logical_not", x))
+    return el.not_(as_boolean("logical_not", x))
 
 
 # --- bits -------------------------------------------------------------------------------------------
@@ -383,7 +378,7 @@ def isposinf(x: Any, /, out: None = None) -> Array:
     >>> jnp.isposinf(jnp.array([jnp.inf, -jnp.inf]))
     Array([ True, False], dtype=bool)
     """
-    return _is_infinity("isposinf", x, np.inf)
+    return _is_infinity("isposinf", x, out, np.inf)
 
 
 def isneginf(x: Any, /, out: None = None) -> Array:
@@ -393,10 +388,11 @@ def isneginf(x: Any, /, out: None = None) -> Array:
     >>> jnp.isneginf(jnp.array([jnp.inf, -jnp.inf]))
     Array([False,  True], dtype=bool)
     """
-    return _is_infinity("isneginf", x, -np.inf)
+    return _is_infinity("isneginf", x, out, -np.inf)
 
 
-def _is_infinity(name: str, x: Any, which: float) -> Any:
+def _is_infinity(name: str, x: Any, out: None, which: float) -> Any:
+    refuse_out(name, out)
     x = as_array(name, x)
     if kind_of(x.dtype) == "c":
         raise DTypeError(f"{name} takes real numbers, but was given {aval_of(x).str_short()}")

@@ -30,7 +30,6 @@ from functad.numpy.promotion import (
     asarray,
     broadcast_operand,
     canonical_axes,
-    canonical_axis,
     canonical_dtype,
     convert,
     joint_shape,
@@ -39,6 +38,7 @@ from functad.numpy.promotion import (
 )
 from functad.numpy.reductions import keep_dims, mask_of, masked, sum
 from functad.primitives import elementwise as el
+from functad.primitives import structure
 from functad.primitives.common import broadcast_in_dim, reduce_sum
 
 __all__ = [
@@ -108,13 +108,13 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         inexact = dtypes.to_inexact_dtype(x.dtype)
         x, w = convert(x, inexact), convert(w, inexact)
     if x.shape != w.shape:
-        if axis is None or w.ndim != 1 or w.shape[0] != x.shape[canonical_axis("average", axis, x.ndim)]:
+        axes = canonical_axes("average", axis, x.ndim)
+        if w.shape != tuple(x.shape[i] for i in axes):
             raise ArgumentError(
-                f"average: weights of shape {w.shape} fit neither the array's shape {x.shape} nor, as a vector, "
-                f"its axis={axis}"
+                f"average: weights of shape {w.shape} fit neither the array's shape {x.shape} nor its axis={axis}"
             )
-        index = canonical_axis("average", axis, x.ndim)
-        w = broadcast_in_dim(w, shape=x.shape, broadcast_dimensions=(index,))
+        w = structure.transpose(w, sorted(range(w.ndim), key=axes.__getitem__))
+        w = broadcast_in_dim(w, shape=x.shape, broadcast_dimensions=sorted(axes))
     total = sum(w, axis, keepdims=keepdims)
     result = arithmetic.true_divide(sum(arithmetic.multiply(x, w), axis, keepdims=keepdims), total)
     return (result, total) if returned else result

@@ -1,6 +1,6 @@
 """Calculus and signals on arrays: differences, interpolation, convolution, mapping over axes.
 
-Knows other functions of this package, and `vmap`-free forms of what NumPy loops over.
+Knows other functions of this package, and `vmap`.
 
 Raises:
     ShapeError: shapes do not fit together, or an array has too many axes.
@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from functad import dtypes
+from functad.api.mapping import vmap
 from functad.array import Array
 from functad.calls.compound import compound
 from functad.dtypes import finfo, kind_of
@@ -39,6 +41,7 @@ from functad.numpy.promotion import (
     concrete_value,
     convert,
     operand,
+    promote_dtypes,
     promote_dtypes_inexact,
 )
 from functad.primitives import convolution, structure
@@ -196,22 +199,25 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
 def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi) -> Array:
     """Phases with jumps of more than half a period replaced by their complement; the shape is that of p.
 
+    Integers with an integer period stay integers.
+
     >>> import functad.numpy as jnp
     >>> jnp.unwrap(jnp.array([0.0, 3.0, 6.5]))
     Array([0.      , 3.      , 0.216815], dtype=float32)
     """
-    (x,) = promote_dtypes_inexact(operand("unwrap", p))
+    x, _ = promote_dtypes(asarray(operand("unwrap", p)), operand("unwrap", period))
     if not x.size:
         return x
     steps = diff(x, axis=axis)
-    half = period / 2
+    whole = kind_of(x.dtype) in "iu"
+    half = period // 2 if whole else period / 2
     wrapped = arithmetic.subtract(arithmetic.mod(arithmetic.add(steps, half), period), half)
     at_edge = logic.logical_and(logic.equal(wrapped, -half), logic.greater(steps, 0))
+    if whole:  # an odd period has no place half-way
+        at_edge = logic.logical_and(at_edge, period % 2 == 0)
     wrapped = selecting.where(at_edge, half, wrapped)
-    limit = half if discont is None else discont
-    correction = selecting.where(
-        logic.less(arithmetic.absolute(steps), limit), 0.0, arithmetic.subtract(wrapped, steps)
-    )
+    limit = period / 2 if discont is None else discont
+    correction = selecting.where(logic.less(arithmetic.absolute(steps), limit), 0, arithmetic.subtract(wrapped, steps))
     first = manipulation.slice_axis(x, canonical_axis("unwrap", axis, x.ndim), 0, 1)
     rest = manipulation.slice_axis(x, canonical_axis("unwrap", axis, x.ndim), 1, x.shape[axis])
     moved = arithmetic.add(rest, running.cumsum(correction, axis))
@@ -243,7 +249,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     if places.ndim != 1 or places.shape != values.shape:
         raise ShapeError(f"interp takes vectors xp and fp of one length, got shapes {places.shape} and {values.shape}")
     if period is not None:
-        length = abs(float(period))
+        length = convert(operand("interp", abs(period)), places.dtype)
         at, places = arithmetic.mod(at, length), arithmetic.mod(places, length)
         order = sorting.argsort(places)
         places, values = selecting.take(places, order, 0), selecting.take(values, order, 0)
@@ -278,12 +284,13 @@ def convolve(a: Any, v: Any, mode: str = "full", *, precision: Any = None, prefe
     """The convolution of two vectors: "full", "same" (as long as the longer one) or "valid" (without the ends).
 
     Of shapes (m,) and (n,) with m ≥ n the result has m + n − 1 elements, m or m − n + 1.
+    preferred_element_type: the dtype of the result, in which the sums are taken.
 
     >>> import functad.numpy as jnp
     >>> jnp.convolve(jnp.array([1.0, 2.0]), jnp.array([1.0, 1.0]))
     Array([1., 3., 2.], dtype=float32)
     """
-    return _convolve("convolve", a, v, mode, flipped=True)
+    return _convolve("convolve", a, v, mode, preferred_element_type, flipped=True)
 
 
 def correlate(
@@ -295,12 +302,16 @@ def correlate(
     >>> jnp.correlate(jnp.array([1.0, 2.0, 3.0]), jnp.array([0.0, 1.0]))
     Array([2., 3.], dtype=float32)
     """
-    return _convolve("correlate", a, v, mode, flipped=False)
+    return _convolve("correlate", a, v, mode, preferred_element_type, flipped=False)
 
 
-def _convolve(name: str, a: Any, v: Any, mode: str, flipped: bool) -> Any:
+def _convolve(name: str, a: Any, v: Any, mode: str, dtype: Any, flipped: bool) -> Any:
     x, y = promote_dtypes_inexact(operand(name, a), operand(name, v))
     x, y = asarray(x), asarray(y)
+    wanted = x.dtype if dtype is None else dtypes.requested_dtype(dtype)
+    if kind_of(wanted) in "fc":
+        computed = dtypes.lattice_join((x.dtype, False), (wanted, False))[0]
+        x, y = convert(x, computed), convert(y, computed)
     if x.ndim != 1 or y.ndim != 1:
         raise ShapeError(f"{name} takes vectors, got shapes {x.shape} and {y.shape}")
     if not x.size or not y.size:
@@ -315,7 +326,7 @@ def _convolve(name: str, a: Any, v: Any, mode: str, flipped: bool) -> Any:
     paddings = {"full": (size - 1, size - 1), "same": (size // 2, size - size // 2 - 1), "valid": (0, 0)}
     if mode not in paddings:
         raise ArgumentError(f"{name}: mode must be 'full', 'same' or 'valid', got {mode!r}")
-    result = _slide(x, kernel, paddings[mode])
+    result = convert(_slide(x, kernel, paddings[mode]), wanted)
     # correlate(a, v) is correlate(v, a) backwards.
     return structure.rev(result, (0,)) if swapped and not flipped else result
 
@@ -338,7 +349,7 @@ def _slide(x: Any, kernel: Any, padding: tuple[int, int]) -> Any:
 
 
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Array:
-    """Apply a function of a vector to every line along an axis; the shape of its result replaces the axis.
+    """Apply a function of a vector, by `vmap`, to every line along an axis; the shape of its result replaces the axis.
 
     >>> import functad.numpy as jnp
     >>> jnp.apply_along_axis(jnp.sum, 1, jnp.array([[1, 2], [3, 4]]))
@@ -349,11 +360,9 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
     lines = manipulation.moveaxis(x, place, -1)
     rest, length = lines.shape[:-1], lines.shape[-1]
     flat = reshape_to(lines, (int(np.prod(rest)), length))
-    results = [asarray(func1d(line, *args, **kwargs)) for line in flat]
-    if not results:
-        raise ArgumentError(f"apply_along_axis: an array of shape {x.shape} has no lines along axis {axis}")
-    inner = results[0].shape
-    stacked = reshape_to(concatenation.stack(results), (*rest, *inner))
+    results = vmap(lambda line: asarray(func1d(line, *args, **kwargs)))(flat)
+    inner = results.shape[1:]
+    stacked = reshape_to(results, (*rest, *inner))
     first = len(rest)
     return manipulation.moveaxis(
         stacked, tuple(range(first, first + len(inner))), tuple(range(place, place + len(inner)))

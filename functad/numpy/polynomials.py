@@ -22,7 +22,14 @@ from functad.calls.compound import compound
 from functad.dtypes import finfo
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy.building import as_array, filled, scalar
-from functad.numpy.promotion import asarray, concrete_value, operand, promote_dtypes, promote_dtypes_inexact
+from functad.numpy.promotion import (
+    asarray,
+    broadcast_operand,
+    concrete_value,
+    operand,
+    promote_dtypes,
+    promote_dtypes_inexact,
+)
 from functad.primitives import structure
 
 __all__ = [
@@ -147,14 +154,13 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Array:
     >>> jnp.polyint(jnp.array([2, 3]))
     Array([1., 3., 0.], dtype=float32)
     """
-    k = 0 if k is None else k
-    (x,) = promote_dtypes_inexact(operand("polyint", p))
-    constants = np.broadcast_to(np.asarray(k), (m,)) if np.size(k) == 1 else np.asarray(k)
-    if len(constants) != m:
+    x, constants = promote_dtypes_inexact(asarray(p), jnp.ravel(0 if k is None else k))
+    if constants.size not in (1, m):
         raise ArgumentError(f"polyint: k must be one constant or {m} of them, got {k}")
-    for value in constants:
+    constants = broadcast_operand(constants, (m,))
+    for i in range(m):
         powers = np.arange(x.size, 0, -1).astype(x.dtype)
-        x = jnp.append(x / asarray(powers), asarray(np.asarray(value, x.dtype)[None]))
+        x = jnp.append(x / asarray(powers), constants[i : i + 1])
     return x
 
 

@@ -24,8 +24,8 @@ from functad import dtypes
 from functad.array import Array
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
-from functad.numpy import arithmetic, indexing, manipulation
-from functad.numpy.building import as_array
+from functad.numpy import arithmetic, indexing, manipulation, updates
+from functad.numpy.building import as_array, as_boolean, filled, refuse_out
 from functad.numpy.promotion import (
     asarray,
     broadcast_operand,
@@ -33,7 +33,7 @@ from functad.numpy.promotion import (
     concrete_value,
     convert,
 )
-from functad.numpy.selecting import as_boolean, nonzero, take, where
+from functad.numpy.selecting import nonzero, take, where
 from functad.primitives import cumulative, joining
 from functad.primitives import elementwise as el
 from functad.primitives.common import reshape as reshape_to
@@ -65,11 +65,12 @@ def compress(
     >>> jnp.compress(jnp.array([True, False, True]), jnp.array([1, 2, 3]))
     Array([1, 3], dtype=int32)
     """
+    refuse_out("compress", out)
     x = as_array("compress", a)
     if axis is None:
         x, axis = manipulation.ravel(x), 0
     place = canonical_axis("compress", axis, x.ndim)
-    mask = as_boolean(condition, "compress")
+    mask = as_boolean("compress", condition)
     if size is None:
         positions = nonzero(mask)[0]
         if math.prod(mask.shape) > x.shape[place]:
@@ -99,7 +100,7 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Array:
     if inplace:
         raise ArgumentError("place: arrays are immutable; write x = functad.numpy.place(x, mask, v, inplace=False)")
     x, values = as_array("place", arr), manipulation.ravel(vals)
-    chosen = manipulation.ravel(as_boolean(mask, "place"))
+    chosen = manipulation.ravel(as_boolean("place", mask))
     order = el.sub(cumulative.cumsum(convert(chosen, dtypes.int32), axis=0, reverse=False), np.int32(1))
     spread = take(values, arithmetic.mod(order, values.size), mode="promise_in_bounds")
     return where(reshape_to(chosen, x.shape), convert(reshape_to(spread, x.shape), x.dtype), x)
@@ -114,6 +115,9 @@ write
 def delete(arr: Any, obj: Any, axis: Any = None, *, assume_unique_indices: bool = False) -> Array:
     """The array without the given positions (or slice, or mask) along an axis, by default of the flattened array.
 
+    Args:
+        assume_unique_indices: no position is named twice, so that traced ones tell the result's size.
+
     >>> import functad.numpy as jnp
     >>> jnp.delete(jnp.array([1, 2, 3]), 1)
     Array([1, 3], dtype=int32)
@@ -123,6 +127,9 @@ def delete(arr: Any, obj: Any, axis: Any = None, *, assume_unique_indices: bool 
         x, axis = manipulation.ravel(x), 0
     index = canonical_axis("delete", axis, x.ndim)
     length = x.shape[index]
+    if assume_unique_indices and isinstance(obj, Tracer) and kind_of(obj.dtype) in "iu":
+        left = updates.At(filled(np.bool_(True), (length,)))[obj].set(False)
+        return take(x, nonzero(left, size=length - obj.size)[0], index)
     if not isinstance(obj, slice):
         obj = concrete_value(obj, "delete", _POSITIONS_REWRITE)
         if kind_of(obj.dtype) != "b":

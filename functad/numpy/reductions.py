@@ -27,8 +27,8 @@ from functad.calls.compound import compound
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError
 from functad.evaluation import aval_of
-from functad.numpy import arithmetic, logic
-from functad.numpy.building import as_array, refuse_out, select
+from functad.numpy import arithmetic
+from functad.numpy.building import as_array, as_boolean, refuse_out, select
 from functad.numpy.promotion import (
     asarray,
     broadcast_operand,
@@ -285,9 +285,7 @@ def _logical_reduction(
     identity: bool,
 ) -> Any:
     refuse_out(name, out)
-    x = as_array(name, a)
-    if kind_of(x.dtype) != "b":
-        x = el.ne(x, x.dtype.type(0))
+    x = as_boolean(name, a)
     axes = canonical_axes(name, axis, x.ndim)
     x = masked(name, x, where, identity)
     return keep_dims(reduce(x, axes=axes) if axes else x, axes, x.shape, keepdims)
@@ -324,8 +322,7 @@ def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
     >>> jnp.count_nonzero(jnp.array([0, 2, 3]))
     Array(2, dtype=int32)
     """
-    x = as_array("count_nonzero", a)
-    return sum(x if x.dtype == bool else logic.not_equal(x, 0), axis=axis, keepdims=keepdims)
+    return sum(as_boolean("count_nonzero", a), axis=axis, keepdims=keepdims)
 
 
 @compound

@@ -21,7 +21,7 @@ from functad import dtypes
 from functad.array import Array
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError
-from functad.numpy.building import named, scalar, select
+from functad.numpy.building import named, refuse_out, scalar, select
 from functad.numpy.promotion import asarray, convert, promote_args_inexact
 from functad.primitives import elementwise as el
 
@@ -111,6 +111,7 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Array:  # noqa: A001
     >>> jnp.round(jnp.array([0.5, 1.5]))
     Array([0., 2.], dtype=float32)
     """
+    refuse_out("round", out)
     x = asarray(a)
     if kind_of(x.dtype) in "iub":
         if decimals < 0:

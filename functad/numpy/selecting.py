@@ -28,7 +28,7 @@ from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ConcretizationError, OutOfBoundsError, ShapeError
 from functad.evaluation import aval_of
 from functad.numpy import arithmetic, concatenation, indexing, manipulation, updates
-from functad.numpy.building import as_array, filled, select
+from functad.numpy.building import as_array, as_boolean, filled, refuse_out, select
 from functad.numpy.promotion import (
     SCALARS,
     asarray,
@@ -44,7 +44,7 @@ from functad.numpy.promotion import (
 from functad.primitives import cumulative, gather_scatter, structure
 from functad.primitives import elementwise as el
 from functad.primitives.common import reshape as reshape_to
-from functad.primitives.dimension_numbers import GatherDimensionNumbers
+from functad.primitives.dimension_numbers import GatherDimensionNumbers, GatherScatterMode
 from functad.tracing import Tracer
 
 __all__ = [
@@ -78,7 +78,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None =
         return nonzero(condition, size=size, fill_value=fill_value)
     if x is None or y is None:
         raise ArgumentError("where takes the condition alone, or the condition and both choices")
-    mask = as_boolean(condition, "where")
+    mask = as_boolean("where", condition)
     if type(x) in SCALARS or type(y) in SCALARS:  # which have no shape to promote
         on_true, on_false = promote_pair("where", x, y)
     else:
@@ -87,11 +87,6 @@ def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None =
     if mask.shape:
         mask = broadcast_operand(mask, shape)
     return el.select_n(mask, broadcast_operand(on_false, shape), broadcast_operand(on_true, shape))
-
-
-def as_boolean(x: Any, name: str) -> Array:
-    x = as_array(name, x)
-    return x if kind_of(x.dtype) == "b" else el.ne(x, x.dtype.type(0))
 
 
 def select_cases(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Array:
@@ -115,14 +110,17 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     """A function by cases: where condition i is true, `funclist[i](x)` (or that constant); the last wins.
 
     One function more than conditions stands for "else"; without it the result is 0 there. All are evaluated.
+    The conditions are a sequence, or the rows of an array.
 
     >>> import functad.numpy as jnp
     >>> jnp.piecewise(jnp.array([-1.0, 2.0]), [jnp.array([True, False])], [0.0, lambda x: x * x])
     Array([0., 4.], dtype=float32)
     """
     x = as_array("piecewise", x)
-    conditions = list(condlist) if isinstance(condlist, (list, tuple)) else [condlist]
     functions = list(funclist)
+    shape = () if isinstance(condlist, bool) else getattr(condlist, "shape", None)
+    alone = shape == x.shape and len(functions) <= 2  # one condition, as NumPy has it, and not its rows
+    conditions = [condlist] if alone or shape == () else list(condlist)
     if len(functions) == len(conditions) + 1:
         result = _piece(functions.pop(), x, args, kw)
     elif len(functions) == len(conditions):
@@ -149,10 +147,9 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Array
     index = as_array("choose", a)
     options = [asarray(c) for c in choices]
     count = len(options)
-    if mode == "wrap":
-        index = arithmetic.mod(index, count)
-    elif mode == "clip":
-        index = arithmetic.clip(index, 0, count - 1)
+    refuse_out("choose", out)
+    if mode in ("wrap", "clip"):
+        index = _placed(index, count, mode)
     elif mode != "raise":
         raise ArgumentError(f"choose: mode must be 'raise', 'wrap' or 'clip', got {mode!r}")
     elif not isinstance(index, Tracer):
@@ -165,6 +162,14 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Array
 # --- by index arrays along an axis ------------------------------------------------------------------
 
 _MODES = ("fill", "clip", "wrap", "promise_in_bounds")
+
+
+def _placed(index: Any, size: int, mode: str) -> Any:
+    """Positions brought onto an axis: "wrap" counts on from its ends, "clip" takes the nearest."""
+    index = el.wide_indices(index, size)
+    return arithmetic.mod(index, size) if mode == "wrap" else arithmetic.clip(index, 0, size - 1)
+
+
 _TAKING = "functad.numpy.take(..., mode='clip'), or mode='fill' or 'wrap'"
 
 
@@ -189,6 +194,7 @@ def take(
     >>> jnp.take(jnp.array([5, 6, 7]), jnp.array([2, 0]))
     Array([7, 5], dtype=int32)
     """
+    refuse_out("take", out)
     x, index = as_array("take", a), as_array("take", indices)
     if axis is None:
         x, place = reshape_to(x, (x.size,)), 0
@@ -197,15 +203,10 @@ def take(
     if mode not in (None, *_MODES):
         raise ArgumentError(f"take: mode must be one of {', '.join(_MODES)}, got {mode!r}")
     if mode in ("wrap", "clip"):
-        index = el.wide_indices(index, x.shape[place])
-    if mode == "wrap":
-        index, mode = arithmetic.mod(index, x.shape[place]), "promise_in_bounds"
-    if mode == "clip":
-        index, mode = arithmetic.clip(index, 0, x.shape[place] - 1), "promise_in_bounds"
+        index, mode = _placed(index, x.shape[place], mode), "promise_in_bounds"
     whole = (slice(None),) * place
     entries = indexing.read_index(x.shape, (*whole, index), _TAKING if mode is None else None)
-    gather_mode = indexing.mode_of(mode or "fill")
-    return indexing.gather(x, entries, gather_mode, fill_value)
+    return indexing.gather(x, entries, GatherScatterMode.from_any(mode), fill_value)
 
 
 def _along_axis(name: str, x: Any, indices: Any, axis: Any) -> tuple[Any, Any, int]:
@@ -267,7 +268,7 @@ def take_along_axis(
         slice_sizes=(1,) * x.ndim,
         indices_are_sorted=False,
         unique_indices=False,
-        mode=indexing.mode_of(mode or "fill"),
+        mode=GatherScatterMode.from_any(mode),
         fill_value=fill_value,
     )
 
@@ -311,13 +312,13 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
         raise ArgumentError("put: arrays are immutable; write x = functad.numpy.put(x, indices, values, inplace=False)")
     x = as_array("put", a)
     index, values = manipulation.ravel(ind), manipulation.ravel(v)
-    if index.size == 0:
+    if mode not in (None, "wrap", "clip"):
+        raise ArgumentError(f"put: mode must be 'wrap' or 'clip', got {mode!r}")
+    if not (x.size and index.size and values.size):
         return x
     values = manipulation.resize(values, index.shape)
-    if mode == "clip":
-        index = arithmetic.clip(index, 0, x.size - 1)
-    elif mode == "wrap":
-        index = arithmetic.mod(index, x.size)
+    if mode is not None:
+        index = _placed(index, x.size, mode)
     return reshape_to(manipulation.ravel(x).at[index].set(values), x.shape)
 
 
@@ -363,7 +364,7 @@ def _repeat_traced(x: Any, repeats: Any, place: int, total: int | None) -> Any:
             "    jnp.repeat(x, n)\nwrite\n    jnp.repeat(x, n, total_repeat_length=largest)"
         )
     length = x.shape[place]
-    counts = broadcast_operand(manipulation.ravel(repeats), (length,))
+    counts = broadcast_operand(el.wide_indices(manipulation.ravel(repeats), total), (length,))
     positions = _counting_up(cumulative.cumsum(counts, axis=0, reverse=False), total)
     return take(x, arithmetic.minimum(positions, length - 1), place, mode="promise_in_bounds")
 
@@ -401,13 +402,14 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
         known = concrete_value(x, "nonzero without size=", _SIZE_REWRITE)
         found = [ArrayImpl(p.astype(dtypes.default_int_dtype())) for p in np.nonzero(known)]
         return tuple(beside(positions, [x], "nonzero") for positions in found)
-    mask = manipulation.ravel(as_boolean(x, "nonzero"))
+    mask = manipulation.ravel(as_boolean("nonzero", x))
     index_dtype = dtypes.default_int_dtype()
     flat = _counting_up(cumulative.cumsum(convert(mask, index_dtype), axis=0, reverse=False), size)
     found = el.lt(flat, index_dtype.type(mask.size))
-    fills = fill_value if isinstance(fill_value, (tuple, list)) else (fill_value or 0,) * x.ndim
-    if len(fills) != x.ndim:
-        raise ArgumentError(f"nonzero: fill_value has {len(fills)} entries, but the array {x.ndim} axes")
+    fill_value = 0 if fill_value is None else fill_value
+    fills = fill_value if isinstance(fill_value, (tuple, list)) else (fill_value,) * x.ndim
+    if len(fills) != x.ndim or any(np.ndim(fill) for fill in fills):
+        raise ArgumentError(f"nonzero: fill_value must be one number, or {x.ndim} of them in a tuple")
     results = []
     stride = mask.size
     for n, fill in zip(x.shape, fills):

@@ -18,11 +18,10 @@ import numpy as np
 from functad import dtypes
 from functad.array import Array, ArrayImpl
 from functad.device_arrays import beside
-from functad.dtypes import kind_of
 from functad.numpy import concatenation, manipulation, selecting
 from functad.numpy.building import as_array, filled, select
 from functad.numpy.promotion import concrete_value, convert, operand, promote_dtypes
-from functad.numpy.sorting import from_elements, isin, unique
+from functad.numpy.sorting import differs, from_elements, isin, unique
 from functad.primitives import elementwise as el
 from functad.primitives import joining, sorting, structure
 
@@ -145,10 +144,7 @@ def _sorted(x: Any) -> tuple[Any, Any, Any]:
     """The elements in order, which of them are the first of their value (NaN is one), and where they stood."""
     places = structure.iota(dtypes.default_int_dtype(), x.shape, 0)
     values, order = sorting.sort((x, places), dimension=0, is_stable=True, num_keys=1)
-    differs = el.ne(values[1:], values[:-1])
-    if kind_of(x.dtype) in "fc":
-        differs = el.and_(differs, el.or_(el.eq(values[1:], values[1:]), el.eq(values[:-1], values[:-1])))
-    first = joining.concatenate([filled(np.bool_(True), (min(x.size, 1),)), differs], 0)
+    first = joining.concatenate([filled(np.bool_(True), (min(x.size, 1),)), differs(values, equal_nan=True)], 0)
     return values, first, order
 
 

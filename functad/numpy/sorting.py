@@ -31,7 +31,7 @@ from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
 from functad.numpy import concatenation, logic, manipulation, reductions, selecting, updates
 from functad.numpy.building import as_array, filled, select
-from functad.numpy.promotion import asarray, canonical_axis, concrete_value, convert, operand, promote_dtypes
+from functad.numpy.promotion import asarray, canonical_axis, concrete_value, convert, listed, operand, promote_dtypes
 from functad.primitives import cumulative, joining, sorting, structure
 from functad.primitives import elementwise as el
 from functad.records import NamedTuple
@@ -151,7 +151,7 @@ def sort_complex(a: Any) -> Array:
     return convert(x, dtypes.lattice_join((x.dtype, False), (dtypes.complex64, False))[0])
 
 
-def partition(a: Any, kth: int, axis: int = -1) -> Array:
+def partition(a: Any, kth: Any, axis: int = -1) -> Array:
     """An array in which the kth element is in its sorted place, smaller ones before it and larger ones after.
 
     >>> import functad.numpy as jnp
@@ -159,11 +159,12 @@ def partition(a: Any, kth: int, axis: int = -1) -> Array:
     Array(1, dtype=int32)
     """
     x, place = _line("partition", a, axis)
-    canonical_axis("partition", kth, x.shape[place])
+    for k in listed(kth):
+        canonical_axis("partition", k, x.shape[place])
     return sort(x, place)
 
 
-def argpartition(a: Any, kth: int, axis: int = -1) -> Array:
+def argpartition(a: Any, kth: Any, axis: int = -1) -> Array:
     """The indices that partition an array, see `partition`.
 
     >>> import functad.numpy as jnp
@@ -171,7 +172,8 @@ def argpartition(a: Any, kth: int, axis: int = -1) -> Array:
     Array(1, dtype=int32)
     """
     x, place = _line("argpartition", a, axis)
-    canonical_axis("argpartition", kth, x.shape[place])
+    for k in listed(kth):
+        canonical_axis("argpartition", k, x.shape[place])
     return argsort(x, place)
 
 
@@ -347,7 +349,7 @@ def _unique_of_size(
     flat = manipulation.reshape(x, (count, math.prod(x.shape[1:])))
     keys = [flat[:, k] for k in range(flat.shape[1])] or [filled(np.int8(0), (count,))]
     *values, order = _sort([*keys, structure.iota(index_dtype, (count,), 0)], 0, True, len(keys))
-    different = functools.reduce(el.or_, [_differ(v, equal_nan) for v in values])
+    different = functools.reduce(el.or_, [differs(v, equal_nan) for v in values])
     starts = joining.concatenate([filled(np.bool_(True), (min(count, 1),)), different], 0)
     (positions,) = selecting.nonzero(starts, size=size, fill_value=count)
     found = el.lt(positions, index_dtype.type(count))
@@ -369,7 +371,7 @@ def _unique_of_size(
     return tuple(results) if len(results) > 1 else results[0]
 
 
-def _differ(values: Any, equal_nan: bool) -> Any:
+def differs(values: Any, equal_nan: bool) -> Any:
     """Which sorted elements differ from the one before."""
     different = el.ne(values[1:], values[:-1])
     if equal_nan and kind_of(values.dtype) in "fc":

@@ -44,7 +44,7 @@ from functad.numpy import (
     ufuncs,
     updates,
 )
-from functad.numpy.building import as_array, filled
+from functad.numpy.building import as_array, filled, refuse_out
 from functad.numpy.creation import linspace
 from functad.numpy.promotion import (
     asarray,
@@ -106,7 +106,7 @@ def quantile(
     >>> jnp.quantile(jnp.array([1.0, 2.0, 3.0]), jnp.array([0.0, 0.25]))
     Array([1. , 1.5], dtype=float32)
     """
-    return _quantile("quantile", a, q, axis, method, keepdims, weights, skip_nan=False)
+    return _quantile("quantile", a, q, axis, out, method, keepdims, weights, skip_nan=False)
 
 
 def nanquantile(
@@ -127,7 +127,7 @@ def nanquantile(
     >>> jnp.nanquantile(jnp.array([3.0, jnp.nan, 1.0]), 0.5)
     Array(2., dtype=float32)
     """
-    return _quantile("nanquantile", a, q, axis, method, keepdims, weights, skip_nan=True)
+    return _quantile("nanquantile", a, q, axis, out, method, keepdims, weights, skip_nan=True)
 
 
 def percentile(
@@ -148,7 +148,7 @@ def percentile(
     >>> jnp.percentile(jnp.array([1.0, 2.0, 3.0]), 25)
     Array(1.5, dtype=float32)
     """
-    return _quantile("percentile", a, _fractions(q), axis, method, keepdims, weights, skip_nan=False)
+    return _quantile("percentile", a, _fractions(q), axis, out, method, keepdims, weights, skip_nan=False)
 
 
 def nanpercentile(
@@ -169,7 +169,7 @@ def nanpercentile(
     >>> jnp.nanpercentile(jnp.array([3.0, jnp.nan, 1.0]), 50)
     Array(2., dtype=float32)
     """
-    return _quantile("nanpercentile", a, _fractions(q), axis, method, keepdims, weights, skip_nan=True)
+    return _quantile("nanpercentile", a, _fractions(q), axis, out, method, keepdims, weights, skip_nan=True)
 
 
 def _fractions(q: Any) -> Any:
@@ -184,7 +184,7 @@ def median(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = F
     >>> jnp.median(jnp.array([3.0, 1.0, 2.0, 9.0]))
     Array(2.5, dtype=float32)
     """
-    return quantile(a, 0.5, axis, method="midpoint", keepdims=keepdims)
+    return quantile(a, 0.5, axis, out, method="midpoint", keepdims=keepdims)
 
 
 def nanmedian(
@@ -196,10 +196,13 @@ def nanmedian(
     >>> jnp.nanmedian(jnp.array([3.0, jnp.nan, 1.0]))
     Array(2., dtype=float32)
     """
-    return nanquantile(a, 0.5, axis, method="midpoint", keepdims=keepdims)
+    return nanquantile(a, 0.5, axis, out, method="midpoint", keepdims=keepdims)
 
 
-def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, weights: Any, skip_nan: bool) -> Any:
+def _quantile(
+    name: str, a: Any, q: Any, axis: Any, out: None, method: str, keepdims: bool, weights: Any, skip_nan: bool
+) -> Any:
+    refuse_out(name, out)
     if method not in _METHODS:
         raise ArgumentError(f"{name}: method must be one of {', '.join(_METHODS)}, got {method!r}")
     (x,), q = promote_dtypes_inexact(operand(name, a)), operand(name, q)
@@ -314,7 +317,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | N
         )
     if length is None:
         known = concrete_value(values, "bincount without length=", _LENGTH_REWRITE)
-        length = max(minlength, int(known.max()) + 1 if known.size else 0)
+        length = max(minlength, max(int(known.max()), 0) + 1 if known.size else 0)
     counted = asarray(dtypes.default_int_dtype().type(1)) if weights is None else as_array("bincount", weights)
     if weights is not None and counted.shape != values.shape:
         raise ShapeError(f"bincount: weights of shape {counted.shape} for integers of shape {values.shape}")
@@ -526,7 +529,7 @@ def cov(
         if p.ndim > 2:
             raise ShapeError(f"cov takes vectors and matrices, got shape {p.shape}")
     rows = [manipulation.atleast_2d(p) for p in parts]
-    rows = [r if rowvar or p.ndim < 2 or r.shape[0] == 1 else manipulation.transpose(r) for r, p in zip(rows, parts)]
+    rows = [r if rowvar or p.ndim < 2 else manipulation.transpose(r) for r, p in zip(rows, parts)]
     x = rows[0] if len(rows) == 1 else concatenation.concatenate(rows, 0)
     freedom = (0 if bias else 1) if ddof is None else ddof
     weights = _weights(fweights, aweights, x)

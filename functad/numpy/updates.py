@@ -109,7 +109,7 @@ class AtIndex:
         entries = indexing.read_index(x.shape, index, remedy, wrap_negative_indices)
         if mode is None:
             mode = "promise_in_bounds" if fill_value is None else "fill"
-        return indexing.gather(x, entries, indexing.mode_of(mode), fill_value)
+        return indexing.gather(x, entries, GatherScatterMode.from_any(mode), fill_value)
 
     def set(self, values: Any, *, mode: Any = None, **promises: bool) -> Any:
         """The array with the elements replaced. Of several values for one element the last one counts."""
@@ -185,7 +185,7 @@ def _scatter(
     updates = _fit(name, _cast(name, x, values), layout.shape, layout.new_axes, x.shape)
     if layout.reversed_dims:
         updates = structure.rev(updates, layout.reversed_dims)
-    outside = GatherScatterMode.FILL_OR_DROP if mode is None else indexing.mode_of(mode)
+    outside = GatherScatterMode.from_any(mode)
     window = window_of(x.shape, entries)
     if window is not None and (kind_of(x.dtype) != "b" or name in _OF_BOOLEANS):
         return reshape(_update_window(primitive, x, reshape(updates, window.sizes), window), at.array.shape)

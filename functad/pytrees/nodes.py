@@ -5,6 +5,7 @@ This file knows nothing of whole trees, nor what is done with them.
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
@@ -121,11 +122,14 @@ def register_kind(kind: NodeKind) -> None:
     """Make `kind.type` a node type; raises ArgumentError if it is one already."""
     if not isinstance(kind.type, type):
         raise ArgumentError(f"a pytree node type must be a class, got {kind.type!r}")
-    if kind.type in _registered:
-        raise ArgumentError(f"class {kind.type.__qualname__} is a pytree node type already; register each class once")
-    _registered.add(kind.type)
-    KINDS[kind.type] = kind
-    LEAF_TYPES.discard(kind.type)
+    with _lock:
+        if kind.type in _registered:
+            raise ArgumentError(
+                f"class {kind.type.__qualname__} is a pytree node type already; register each class once"
+            )
+        _registered.add(kind.type)
+        KINDS[kind.type] = kind
+        LEAF_TYPES.discard(kind.type)
 
 
 def index_keys(metadata: Any, count: int) -> list[FlattenedIndexKey]:
@@ -210,11 +214,13 @@ class Kinds(dict[type, NodeKind | None]):
     """Every class met so far and its kind; None for leaves. Filled as classes are looked up."""
 
     def __missing__(self, cls: type) -> NodeKind | None:
-        kind = _namedtuple_kind(cls) if issubclass(cls, tuple) and hasattr(cls, "_fields") else None
-        self[cls] = kind
-        if kind is None:
-            LEAF_TYPES.add(cls)
-        return kind
+        with _lock:
+            if cls not in self:  # another thread may have registered it
+                kind = _namedtuple_kind(cls) if issubclass(cls, tuple) and hasattr(cls, "_fields") else None
+                self[cls] = kind
+                if kind is None:
+                    LEAF_TYPES.add(cls)
+            return self[cls]
 
 
 def is_namedtuple(cls: type) -> bool:
@@ -222,6 +228,7 @@ def is_namedtuple(cls: type) -> bool:
     return KINDS[cls] is not None and cls not in _registered
 
 
+_lock = threading.Lock()
 KINDS = Kinds()
 LEAF_TYPES: set[type] = set()  # the classes whose kind is None, to test many children in one call
 _registered: set[type] = set()

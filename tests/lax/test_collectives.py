@@ -11,7 +11,7 @@ from collective_cases import CASES, Modules
 import functad
 import functad.numpy as jnp
 from functad import lax
-from functad.errors import ArgumentError, DifferentiationError, UnboundAxisError
+from functad.errors import ArgumentError, DifferentiationError, ShapeError, UnboundAxisError
 
 OURS = Modules(jnp, lax, functad.grad, functad.jit, functad.vmap, functad.checkpoint)
 X = jnp.asarray(np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32))
@@ -86,13 +86,24 @@ def test_names_belong_to_their_thread():
     assert len(problems) == 1
 
 
+def test_means_of_integers_and_of_python_numbers():
+    def f(x):
+        return lax.pmean(x, "i"), lax.pmean(x > 1, "i"), lax.psum(x > 1, "i"), lax.pmean(3, "i"), lax.pmean(1.5, "i")
+
+    for wrap in (lambda f: f, functad.jit):
+        found = wrap(functad.vmap(f, axis_name="i"))(jnp.arange(4))
+        for result, expected in zip(found, (1.5, 0.5, 2, 3.0, 1.5), strict=True):
+            np.testing.assert_array_equal(np.asarray(result), [expected] * 4)
+        assert [r.dtype.name for r in found] == ["float32", "float32", "int32", "float32", "float32"]
+
+
 def test_objections():
     for call, error, text in (
         (lambda x: lax.psum(x, "i", axis_index_groups=[[0, 1], [2, 3]]), ArgumentError, "axis_index_groups"),
         (lambda x: lax.psum_scatter(x[:3], "i"), ArgumentError, "must have the size 4"),
         (lambda x: lax.ppermute(x, "i", [(0, 1), (0, 2)]), ArgumentError, "twice"),
         (lambda x: lax.pshuffle(x, "i", [0, 0, 1, 2]), ArgumentError, "no permutation"),
-        (lambda x: lax.pmean(x.astype(int), "i"), ArgumentError, "convert first"),
+        (lambda x: lax.all_gather(x, "i", axis=5), ShapeError, "axis 5 is out of bounds"),
         (functad.grad(lambda x: lax.pmax(x, "i").sum()), DifferentiationError, "pmax"),
     ):
         with pytest.raises(error, match=text):

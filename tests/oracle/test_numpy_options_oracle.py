@@ -7,6 +7,8 @@ import pytest
 
 jax = pytest.importorskip("jax", reason="jax is not installed: the oracle tests compare functad with it")
 
+import numpy_option_cases  # noqa: E402
+
 import functad  # noqa: E402
 import functad.numpy as jnp  # noqa: E402
 
@@ -51,6 +53,16 @@ def test_options_mean_the_same(name):
             assert a.dtype == b.dtype
             tolerance = 1e-2 if b.dtype == np.float16 else 1e-5
             np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=tolerance, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", sorted(numpy_option_cases.CASES.keys() - numpy_option_cases.DIFFERS_FROM_JAX))
+def test_cases_that_numpy_has_too(name):
+    function, args = numpy_option_cases.CASES[name]
+    expected = jax.jit(lambda *a: function(jax.numpy, *a))(*args)
+    for wrap in (lambda f: f, functad.jit):
+        found = wrap(lambda *a: function(jnp, *a))(*map(jnp.asarray, args))
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=1e-5)
 
 
 ARRAYS = [
