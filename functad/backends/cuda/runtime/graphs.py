@@ -14,8 +14,6 @@ from typing import Any, Protocol
 from functad.backends.cuda.runtime.launching import Launch, LaunchNode, LibraryProduct, PackedLaunch
 from functad.records import NamedTuple
 
-_NO_MORE_SHARED = 0  # bytes of shared memory that the kernel does not name
-
 
 class KernelParameters(ctypes.Structure):
     """What the driver is told of a kernel that is a node of a graph."""
@@ -76,10 +74,10 @@ class KernelStart:
         self.what = f"the kernel `{launch.kernel.name}`"
         arguments = ctypes.addressof(self._packed.pointers)
         grid, block = (launch.blocks, 1, 1), (launch.threads, 1, 1)
-        sizes = [ctypes.c_uint(n) for n in (*grid, *block, _NO_MORE_SHARED)]
+        sizes = [ctypes.c_uint(n) for n in (*grid, *block, 0)]  # 0: no shared memory that the kernel does not name
         self._kernel = ctypes.c_void_p(function), *sizes
         self._in_stream = *self._kernel, ctypes.c_void_p(driver.stream), self._packed.pointers, None
-        self._parameters = KernelParameters(function, grid, block, _NO_MORE_SHARED, arguments, None, None, context)
+        self._parameters = KernelParameters(function, grid, block, 0, arguments, None, None, context)
         self._told = ctypes.byref(self._parameters)
 
     def start(self, bases: Sequence[int], stream: int | None = None) -> None:
