@@ -116,7 +116,7 @@ class _CudaWriter:
             found += [self._product(part)] if isinstance(part, JoinedProduct) else self._others(part)
         return found
 
-    def _rewritten(self, steps: Sequence[Step], passes: Sequence[_Pass]) -> list[Any]:
+    def _rewritten(self, steps: Sequence[Step], passes: Sequence[_Rewrite]) -> list[Any]:
         found = list(steps)
         for one in passes:
             found = one(found, self.threads, self._touched)
@@ -282,14 +282,14 @@ class _CudaWriter:
 
 # What rewrites the steps of a block, in this order: each takes steps, how many threads a block has, and how many places
 # of the Program use each piece of memory.
-_Pass = Callable[[Sequence[Any], int, Mapping[Storage, int]], list[Any]]
-_BEFORE_PRODUCTS: tuple[_Pass, ...] = (
+_Rewrite = Callable[[Sequence[Any], int, Mapping[Storage, int]], list[Any]]
+_BEFORE_PRODUCTS: tuple[_Rewrite, ...] = (
     # Few results of many terms keep few blocks busy. First, as their sums are a nest like others.
     lambda steps, threads, touched: in_parts(steps, threads),
     # A small reduction is worth no kernel of its own, nor what follows from its results.
     lambda steps, threads, touched: finished(steps, touched),
 )
-_BETWEEN_PRODUCTS: tuple[_Pass, ...] = (
+_BETWEEN_PRODUCTS: tuple[_Rewrite, ...] = (
     # What is computed of each element is computed where that one was.
     lambda steps, threads, touched: joined_points(steps, touched),
     # So it is behind a convolution, which then has one nest to take in, not several.
