@@ -6,9 +6,10 @@ Knows how kernels are written as Python for `numba.cuda`; no compiler and no add
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import Any
 
 from functad import machine_model
 from functad.backends.cpu.kernels.emit_loop import emit_loop
@@ -69,7 +70,7 @@ NUMBA_NAMES = {
     "boolean", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64",
     "complex64", "complex128",
 }  # fmt: skip
-_OF_FILES = {"cuda", "THREADS"}
+_TAKEN = {*INTRINSICS, *NUMBA_NAMES, "cuda", "THREADS"}  # names that mean something in kernels
 
 
 @dataclass(eq=False)
@@ -110,10 +111,15 @@ class _CudaWriter:
 
     def _instructions(self, steps: Sequence[Step]) -> list[Instruction | ControlPlan]:
         found: list[Instruction | ControlPlan] = []
-        whole = finished(in_parts(steps, self.threads), self._touched)
-        rows = partial(shared_for_rows, threads=self.threads)
-        for part in joined_products(whole, self._outside(steps), self._is_own, rows):
+        rows, outside = partial(shared_for_rows, threads=self.threads), self._outside(steps)
+        for part in joined_products(self._rewritten(steps, _BEFORE_PRODUCTS), outside, self._is_own, rows):
             found += [self._product(part)] if isinstance(part, JoinedProduct) else self._others(part)
+        return found
+
+    def _rewritten(self, steps: Sequence[Step], passes: Sequence[_Rewrite]) -> list[Any]:
+        found = list(steps)
+        for one in passes:
+            found = one(found, self.threads, self._touched)
         return found
 
     def _outside(self, steps: Sequence[Step]) -> set[Storage]:
@@ -123,8 +129,7 @@ class _CudaWriter:
     def _others(self, steps: Sequence[Step]) -> list[Instruction | ControlPlan]:
         """The calls of steps without matrix products."""
         found: list[Instruction | ControlPlan] = []
-        steps = joined_convolutions(joined_points(steps, self._touched), self._touched)
-        for step in joined_rows(followed_updates(steps, self._touched), self.threads):
+        for step in self._rewritten(steps, _BETWEEN_PRODUCTS):
             if isinstance(step, list):
                 found.append(self._rows(step))
             elif isinstance(step, NestStep):
@@ -157,7 +162,7 @@ class _CudaWriter:
         """The call of updates whose rows blocks own, with what they take in."""
         nests = [step.nest, *(nest.nest for nest in step.nests)] if isinstance(step, FollowedUpdates) else [step.nest]
         works = [work_of(nest) for nest in nests]
-        kernel = emit_owned_rows(step, self.threads, {*INTRINSICS, *NUMBA_NAMES, *_OF_FILES})
+        kernel = emit_owned_rows(step, self.threads, _TAKEN)
         return self._call_of(kernel, step, sum(w.flops for w in works), sum(w.bytes for w in works))
 
     def _segments(self, step: NestStep) -> list[Instruction]:
@@ -189,8 +194,7 @@ class _CudaWriter:
         whole = tile_of_whole_rows(sizes, self.threads, may_part) if joined.rows else None
         tile = whole or tile_for(sizes, self.threads, joined.is_own and may_part)
         nests, rows = ([one.nest for one in some] for some in (joined.nests, joined.rows))
-        names = {*INTRINSICS, *NUMBA_NAMES, *_OF_FILES}
-        kernel = emit_product(joined.products, tile, nests, joined.is_kept, names, rows)
+        kernel = emit_product(joined.products, tile, nests, joined.is_kept, _TAKEN, rows)
         works = [work_of(nest) for nest in (*nests, *rows)]
         terms = sum(product.k for product in joined.products)
         flops = 2.0 * step.batch * step.m * step.n * terms + sum(w.flops for w in works)
@@ -199,22 +203,16 @@ class _CudaWriter:
         if not joined.is_own:
             return self._call_of(kernel, step, flops, nbytes)
         behind = [*joined.nests, *joined.rows]
-        of_all = [*(product.eqns for product in joined.products), *(nest.eqns for nest in behind)]
-        eqns = list(dict.fromkeys(eqn for own in of_all for eqn in own))
         name = "_".join([step.name, *(nest.name for nest in behind[-1:])])
-        work = kernel.mapping.work
-        one = KernelStep(name, kernel.body, kernel.parameters, work, flops, nbytes, False, (), eqns)
-        return self._call_of(kernel, one, flops, nbytes)
+        return self._call_of(kernel, _as_one(name, kernel, [*joined.products, *behind], flops, nbytes), flops, nbytes)
 
     def _rows(self, steps: Sequence[NestStep]) -> Instruction:
         """Nests over the same rows as one kernel."""
-        kernel = emit_rows([step.nest for step in steps], {*INTRINSICS, *NUMBA_NAMES, *_OF_FILES}, self.threads)
+        kernel = emit_rows([step.nest for step in steps], _TAKEN, self.threads)
         works = [work_of(step.nest) for step in steps]
         flops, nbytes = sum(w.flops for w in works), sum(w.bytes for w in works)
-        eqns = list(dict.fromkeys(eqn for step in steps for eqn in step.eqns))
-        name, rows = f"rows_{steps[-1].name}", kernel.mapping.work
-        step = KernelStep(name, kernel.body, kernel.parameters, rows, flops, nbytes, False, (), eqns)
-        return self._call_of(kernel, step, flops, nbytes)
+        one = _as_one(f"rows_{steps[-1].name}", kernel, steps, flops, nbytes)
+        return self._call_of(kernel, one, flops, nbytes)
 
     def _control(self, step: ControlStep) -> Instruction | ControlPlan:
         """A loop or branch: one thread's kernel if it is small, or else what its parts are."""
@@ -234,13 +232,12 @@ class _CudaWriter:
     def _row_loop(self, step: LoopStep) -> Instruction | None:
         """A loop as one kernel, if blocks of threads have rows of their own."""
         found = row_loop(step, self._touched)
-        kernel = emit_row_loop(found, self.threads, {*INTRINSICS, *NUMBA_NAMES, *_OF_FILES}) if found else None
+        kernel = emit_row_loop(found, self.threads, _TAKEN) if found else None
         if kernel is None:
             return None
         flops = found.flops if found else 0.0
         nbytes = float(sum(buffer.nbytes for _, buffer, _ in kernel.parameters))
-        one = KernelStep(step.name, kernel.body, kernel.parameters, 1, flops, nbytes, False, (), step.eqns)
-        return self._call_of(kernel, one, flops, nbytes)
+        return self._call_of(kernel, _as_one(step.name, kernel, [step], flops, nbytes), flops, nbytes)
 
     @cached_property
     def _touched(self) -> Mapping[Storage, int]:
@@ -257,7 +254,7 @@ class _CudaWriter:
 
     def _convolution(self, step: ConvolutionStep) -> Instruction:
         """The call of a convolution with what it takes in."""
-        kernel = emit_convolution(step, self.threads, {*INTRINSICS, *NUMBA_NAMES, *_OF_FILES})
+        kernel = emit_convolution(step, self.threads, _TAKEN)
         flops, nbytes = float(step.conv.flops), float(sum(b.nbytes for _, b, _ in kernel.parameters))
         if isinstance(step, JoinedConvolution) and step.nests:
             eqns = list(dict.fromkeys([*step.eqns, *(eqn for nest in step.nests for eqn in nest.eqns)]))
@@ -270,7 +267,7 @@ class _CudaWriter:
     ) -> Instruction:
         """The call of a kernel, which is a new function unless there is one that does the same."""
         given = [p for p, _, _ in kernel.parameters]
-        body, names = own_names_apart(kernel.body, given, {*INTRINSICS, *NUMBA_NAMES, *_OF_FILES})
+        body, names = own_names_apart(kernel.body, given, _TAKEN)
         parameters = tuple([(name, buffer, mode) for name, (_, buffer, mode) in zip(names, kernel.parameters)])
         kernel = replace(kernel, body=body, parameters=parameters)
         key = (kernel.body, tuple(f"{p}:{b.dtype.name}" for p, b, _ in kernel.parameters))
@@ -281,6 +278,27 @@ class _CudaWriter:
         self.tickets += [buffer for _, buffer, _ in parameters if buffer.storage.kind == TICKETS]
         work = kernel.mapping.work
         return Instruction(self.known[key], kernel.parameters, work, {}, 0.0, flops, nbytes, step, offsets=offsets)
+
+
+# What rewrites the steps of a block, in this order: each takes steps, how many threads a block has, and how many places
+# of the Program use each piece of memory.
+_Rewrite = Callable[[Sequence[Any], int, Mapping[Storage, int]], list[Any]]
+_BEFORE_PRODUCTS: tuple[_Rewrite, ...] = (
+    # Few results of many terms keep few blocks busy. First, as their sums are a nest like others.
+    lambda steps, threads, touched: in_parts(steps, threads),
+    # A small reduction is worth no kernel of its own, nor what follows from its results.
+    lambda steps, threads, touched: finished(steps, touched),
+)
+_BETWEEN_PRODUCTS: tuple[_Rewrite, ...] = (
+    # What is computed of each element is computed where that one was.
+    lambda steps, threads, touched: joined_points(steps, touched),
+    # So it is behind a convolution, which then has one nest to take in, not several.
+    lambda steps, threads, touched: joined_convolutions(steps, touched),
+    # Updates of rows that blocks own need no zeros, and leave no gradient to memory.
+    lambda steps, threads, touched: followed_updates(steps, touched),
+    # What one nest leaves for a row the next one finds in the caches. Last, as a list of nests is no step.
+    lambda steps, threads, touched: joined_rows(steps, threads),
+)
 
 
 def shared_for_rows(products: Sequence[GemmStep], threads: int) -> tuple[int, int] | None:
@@ -294,6 +312,14 @@ def shared_for_rows(products: Sequence[GemmStep], threads: int) -> tuple[int, in
     if tile is None or not HAS_ALIGNED_MEMORY:
         return None
     return tile.threads, shared_elements(tile) * sizes.itemsize
+
+
+def _as_one(
+    name: str, kernel: CudaKernel, steps: Sequence[GemmStep | NestStep | LoopStep], flops: float, nbytes: float
+) -> KernelStep:
+    """The step that a kernel of several is."""
+    eqns = list(dict.fromkeys(eqn for step in steps for eqn in step.eqns))
+    return KernelStep(name, kernel.body, kernel.parameters, kernel.mapping.work, flops, nbytes, False, (), eqns)
 
 
 def _by_one_thread(step: PlainStep) -> Step:
