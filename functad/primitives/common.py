@@ -194,8 +194,11 @@ def _reduce_sum_batch(axis_size: int, args: Any, dims: Any, *, axes: tuple[int, 
     return reduce_sum(args[0], axes=new_axes), out_dim
 
 
+_sum_by_halves = by_halves(sum_over)
+
+
 def _reduce_sum_impl(x: np.ndarray, *, axes: tuple[int, ...]) -> Any:
-    total = sum_over(x, axes, compute_dtype(x.dtype))
+    total = _sum_by_halves(x, axes=axes, dtype=compute_dtype(x.dtype))
     return total if total.dtype is x.dtype else total.astype(x.dtype, copy=False)
 
 
@@ -210,7 +213,7 @@ reduce_sum_p = Primitive(
     doc="Sum over some axes.",
     multiple_results=False,
     abstract_eval=lambda x, *, axes: reduced_aval("reduce_sum", x, axes),
-    impl=takes_narrow(by_halves(_reduce_sum_impl)),  # NumPy converts as it sums
+    impl=takes_narrow(_reduce_sum_impl),  # NumPy converts as it sums
     jvp=OwnDerivative(),
     transpose=lambda ct, x, *, axes: [expand_reduced(ct, axes, x.shape)],
     batch=_reduce_sum_batch,

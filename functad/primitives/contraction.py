@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.dtypes import compute_dtype, kind_of
+from functad.dtypes import kind_of
 from functad.errors import DTypeError, ShapeError
 from functad.evaluation import aval_of
 from functad.ir import Aval, Example, OwnDerivative, Primitive, UndefinedPrimal
@@ -27,6 +27,7 @@ from functad.primitives.common import (
 )
 from functad.primitives.dimension_numbers import Dims
 from functad.primitives.kernels.pieces import matmul
+from functad.primitives.kernels.product_dtypes import check_preferred, wide_for
 from functad.tracing import bind
 
 DotDimensionNumbers = tuple[tuple[Dims, Dims], tuple[Dims, Dims]]
@@ -69,11 +70,7 @@ def _dot_general_aval(
             f"dot_general takes operands of one dtype, but was given {types}; functad.numpy promotes by "
             "itself, functad.lax wants x.astype(...)"
         )
-    if preferred_element_type is not None and _RANKS[kind_of(preferred_element_type)] < _RANKS[kind_of(lhs.dtype)]:
-        raise DTypeError(
-            f"dot_general: a product of {types} does not fit in preferred_element_type="
-            f"{preferred_element_type}; convert the result instead"
-        )
+    check_preferred("dot_general", lhs.dtype, preferred_element_type)
     for which, x, contract, batch in (
         ("lhs", lhs, lhs_contract, lhs_batch),
         ("rhs", rhs, rhs_contract, rhs_batch),
@@ -97,9 +94,6 @@ def _dot_general_aval(
     return Aval(batch_shape + lhs_free + rhs_free, preferred_element_type or lhs.dtype)
 
 
-_RANKS = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
-
-
 @lru_cache(1024)
 def _others(ndim: int, *used: Dims) -> Dims:
     """The axes that are neither contracted nor paired, in order."""
@@ -120,9 +114,7 @@ def _dot_general_impl(
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
     dtype = preferred_element_type or lhs.dtype
     if dtype != lhs.dtype:
-        wide = np.promote_types(lhs.dtype, compute_dtype(dtype))
-        if kind_of(lhs.dtype) in "iu" and kind_of(dtype) in "iu":
-            wide = dtype  # uint64 and int64 have no integer in common; modulo 2**64 nothing is lost
+        wide = wide_for(lhs.dtype, dtype)
         lhs, rhs = lhs.astype(wide), rhs.astype(wide)
     if lhs.ndim == rhs.ndim == 2 and len(lhs_contract) == 1 and not lhs_batch:
         # One BLAS call, which takes transposed views.
@@ -185,14 +177,13 @@ def _dot_general_transpose(
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
     batch_count = len(lhs_batch)
     lhs_free_count = lhs.ndim - len(lhs_contract) - batch_count
-    more: dict[str, Any] = {"precision": precision, "keep_dtype": preferred_element_type is not None}
     if is_linear(lhs):
         kept = tuple(range(batch_count + lhs_free_count, aval_of(ct).ndim))
         axes = (lhs_batch, lhs_contract, rhs_batch, rhs_contract)
-        return [_cotangent(ct, lhs, rhs, kept, *axes, **more), None]
+        return [_cotangent(ct, lhs, rhs, kept, *axes, precision), None]
     kept = tuple(range(batch_count, batch_count + lhs_free_count))
     axes = (rhs_batch, rhs_contract, lhs_batch, lhs_contract)
-    return [None, _cotangent(ct, rhs, lhs, kept, *axes, **more)]
+    return [None, _cotangent(ct, rhs, lhs, kept, *axes, precision)]
 
 
 def _cotangent(
@@ -204,21 +195,13 @@ def _cotangent(
     x_contract: Dims,
     other_batch: Dims,
     other_contract: Dims,
-    *,
     precision: str | None,
-    keep_dtype: bool,
 ) -> Any:
     """The cotangent of operand x: ct contracted with the free axes of the other operand."""
     axes = (other_free_in_ct, x_batch, x_contract, other_batch, other_contract)
     numbers, permutation = _transposed_numbers(x.ndim, other.ndim, *axes)
-    product = dot_general(
-        ct,
-        convert_element_type(other, ct.dtype),
-        numbers,
-        preferred_element_type=x.dtype if keep_dtype else None,
-        precision=precision,
-    )
-    return transpose(product, permutation)
+    product = dot_general(ct, convert_element_type(other, ct.dtype), numbers, precision=precision)
+    return convert_element_type(transpose(product, permutation), x.dtype)
 
 
 @lru_cache(1024)

@@ -28,6 +28,7 @@ from functad.primitives.common import (
 )
 from functad.primitives.kernels import convolution as kernels
 from functad.primitives.kernels.convolution import Padding
+from functad.primitives.kernels.product_dtypes import check_preferred, wide_for
 from functad.primitives.loops import convolution as loops
 from functad.primitives.structure import rev
 from functad.primitives.window_geometry import dilated, window_count
@@ -98,7 +99,7 @@ def _conv_aval(
     preferred_element_type: np.dtype | None,
 ) -> Aval:
     _check_operands(lhs, rhs, dimension_numbers)
-    _check_preferred(lhs.dtype, preferred_element_type)
+    check_preferred("conv_general_dilated", lhs.dtype, preferred_element_type)
     _check_spatial(
         lhs.ndim - 2,
         window_strides=window_strides,
@@ -139,17 +140,6 @@ def _check_operands(lhs: Aval, rhs: Aval, dimension_numbers: ConvDimensionNumber
                 f"conv_general_dilated: dimension_numbers.{name}={spec} must name each of the axes "
                 f"0..{lhs.ndim - 1} once"
             )
-
-
-def _check_preferred(dtype: np.dtype, preferred: np.dtype | None) -> None:
-    if preferred is not None and _KIND_ORDER[kind_of(preferred)] < _KIND_ORDER[kind_of(dtype)]:
-        raise DTypeError(
-            f"conv_general_dilated: preferred_element_type={preferred} cannot hold sums of {dtype}; "
-            "leave it out, and convert the result if you want that dtype"
-        )
-
-
-_KIND_ORDER = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 
 
 def _check_spatial(rank: int, **per_axis: Sequence[Any]) -> None:
@@ -199,7 +189,7 @@ def _conv_impl(
     **params: Any,
 ) -> np.ndarray:
     dtype = preferred_element_type or lhs.dtype
-    wide = np.result_type(dtype, lhs.dtype)
+    wide = wide_for(lhs.dtype, dtype)
     lhs_spec, rhs_spec, out_spec = dimension_numbers
     out = kernels.conv_general_dilated(
         lhs.astype(wide, copy=False).transpose(lhs_spec),
@@ -335,6 +325,12 @@ def _conv_batch(
     Of the input alone that is the batch, of the kernel alone the output features; of both, one more group.
     """
     (lhs, rhs), (lhs_dim, rhs_dim) = args, dims
+    if axis_size == 0:  # which divides no axis
+        params |= {"feature_group_count": feature_group_count, "batch_group_count": batch_group_count}
+        one = _conv_aval(
+            _unmapped(lhs, lhs_dim), _unmapped(rhs, rhs_dim), dimension_numbers=dimension_numbers, **params
+        )
+        return zeros_of(Aval((0, *one.shape), one.dtype)), 0
     lhs_spec, rhs_spec, out_spec = dimension_numbers
     out_axis, out_groups = out_spec[1], feature_group_count * batch_group_count
     if rhs_dim is None:
@@ -359,6 +355,12 @@ def _conv_batch(
         **params,
     )
     return _unfold(out, out_axis, out_groups, axis_size)
+
+
+def _unmapped(x: Any, dim: int | None) -> Aval:
+    """The type of one example's operand."""
+    aval = aval_of(x)
+    return Aval([n for axis, n in enumerate(aval.shape) if axis != dim], aval.dtype)
 
 
 def _fold(x: Any, dim: int | None, axis: int, groups: int) -> Any:

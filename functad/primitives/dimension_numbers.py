@@ -6,7 +6,9 @@ Knows shapes only; the operations themselves are in `gather_scatter`.
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Sequence
+from typing import Any
 
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
@@ -125,6 +127,23 @@ def slice_sizes(shape: Dims, updates: Dims, numbers: ScatterDimensionNumbers) ->
     window = iter([updates[d] for d in numbers.update_window_dims])
     dropped = (*numbers.inserted_window_dims, *numbers.operand_batching_dims)
     return tuple(1 if d in dropped else next(window) for d in range(len(shape)))
+
+
+def may_meet(
+    indices: Dims,
+    *,
+    dimension_numbers: ScatterDimensionNumbers,
+    unique_indices: bool,
+    mode: GatherScatterMode,
+    **_: Any,
+) -> bool:
+    """Whether two updates of a scatter with indices of that shape may go to one place.
+
+    Those that are moved into bounds may meet there, although their indices are unique.
+    """
+    paired = dimension_numbers.scatter_indices_batching_dims
+    windows = math.prod(n for axis, n in enumerate(indices[:-1]) if axis not in paired)
+    return windows != 1 and (not unique_indices or mode is GatherScatterMode.CLIP)
 
 
 # --- shape rules ------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from functad.errors import DifferentiationError
 from functad.evaluation import aval_of
 from functad.ir import Absent, Aval, Example, JointlyLinear, Primitive, UndefinedPrimal, Zero
 from functad.lowering_rules import Indexed, Scattered
@@ -20,6 +21,7 @@ from functad.primitives.common import (
     NOT_LINEAR,
     add_cotangents,
     broadcast_in_dim,
+    check_bilinear,
     convert_element_type,
     full,
     full_like,
@@ -40,6 +42,7 @@ from functad.primitives.dimension_numbers import (
     check_scatter,
     gather_matching,
     gather_shape,
+    may_meet,
     scatter_matching,
     slice_sizes,
 )
@@ -146,25 +149,34 @@ def gather_batch(
         operand = move_axis(operand, operand_dim, 0)
     if indices_dim is not None:
         indices = move_axis(indices, indices_dim, 0)
-    numbers = _batched_numbers(dimension_numbers, operand_dim is not None, indices_dim is not None)
-    if operand_dim is not None:
-        slice_sizes = (axis_size if indices_dim is None else min(axis_size, 1), *slice_sizes)
+    if operand_dim is None:  # indices that differ in each example may be those of another
+        numbers = _with_batch_axis(dimension_numbers)
+        params |= {"unique_indices": False, "indices_are_sorted": False}
+    elif indices_dim is None:
+        numbers, slice_sizes = _with_window_axis(dimension_numbers), (axis_size, *slice_sizes)
+    else:
+        numbers, slice_sizes = _with_pair_of_axes(dimension_numbers), (min(axis_size, 1), *slice_sizes)
     return gather(operand, indices, GatherDimensionNumbers(*numbers), slice_sizes, **params), 0
 
 
-def _batched_numbers(numbers: Sequence[Any], operand_mapped: bool, indices_mapped: bool) -> list[Any]:
-    """Dimension numbers with one more leading axis: a window's, or one that pairs operand and indices."""
+def _with_batch_axis(numbers: Sequence[Any]) -> tuple[Any, ...]:
+    """The dimension numbers with one more leading axis of the indices."""
     windows, dropped, index_map, operand_batching, indices_batching = numbers
-    windows = _raised(windows)
-    if operand_mapped:
-        dropped, index_map, operand_batching = map(_raised, (dropped, index_map, operand_batching))
-    if indices_mapped:
-        indices_batching = _raised(indices_batching)
-    if operand_mapped and indices_mapped:
-        operand_batching, indices_batching = (0, *operand_batching), (0, *indices_batching)
-    elif operand_mapped:
-        windows = (0, *windows)
-    return [windows, dropped, index_map, operand_batching, indices_batching]
+    return _raised(windows), dropped, index_map, operand_batching, _raised(indices_batching)
+
+
+def _with_window_axis(numbers: Sequence[Any]) -> tuple[Any, ...]:
+    """The dimension numbers with one more leading axis of the operand, which each window spans."""
+    windows, dropped, index_map, operand_batching, indices_batching = numbers
+    windows = (0, *_raised(windows))
+    return windows, _raised(dropped), _raised(index_map), _raised(operand_batching), indices_batching
+
+
+def _with_pair_of_axes(numbers: Sequence[Any]) -> tuple[Any, ...]:
+    """The dimension numbers with one more leading axis of both operand and indices."""
+    windows, dropped, index_map, operand_batching, indices_batching = numbers
+    pairs = (0, *_raised(operand_batching)), (0, *_raised(indices_batching))
+    return _raised(windows), _raised(dropped), _raised(index_map), *pairs
 
 
 def _raised(axes: Sequence[int]) -> tuple[int, ...]:
@@ -291,7 +303,7 @@ def _scatter_transpose(ct: Any, operand: Any, indices: Any, updates: Any, **para
         operand_ct = scatter(ct, indices, full(updates.shape, scalar_like(ct, 0)), **params)
     if is_linear(updates):
         updates_ct = _written_by(ct, indices, updates, **params)
-        if not params["unique_indices"]:
+        if may_meet(aval_of(indices).shape, **params):
             winners = _winners(operand.shape, indices, updates, **params)
             updates_ct = el.select_n(winners, full_like(updates_ct, 0), updates_ct)
     return [operand_ct, None, updates_ct]
@@ -337,7 +349,7 @@ def _scatter_mul_jvp(primals: Sequence[Any], out: Any, tangents: Sequence[Any], 
 
 def _product_of_others(operand: Any, indices: Any, updates: Any, **params: Any) -> Any:
     """For each update: the product of the operand and all other updates at its place."""
-    if params["unique_indices"]:
+    if not may_meet(aval_of(indices).shape, **params):
         return _written_by(operand, indices, updates, **params)
     zero, one = full_like(updates, 0), full_like(updates, 1)
 
@@ -348,18 +360,26 @@ def _product_of_others(operand: Any, indices: Any, updates: Any, **params: Any) 
     is_zero = el.eq(updates, zero)
     factors = el.select_n(is_zero, updates, one)
     product = _written_by(scatter_mul(operand, indices, factors, **params), indices, updates, **params)
-    # The product of the others that are 0, of up to two by Newton's identities: smooth in them, so that derivatives to
-    # third order are right. With more of them those are 0.
+    # Times the product of the others that are 0: of k of them the elementary symmetric polynomial e_k, by Newton's
+    # identities from the sums p_1, p_2 of their powers. So it is smooth in them, and derivatives to third order are
+    # right. With more than two of them those are 0.
     zeros = el.select_n(is_zero, zero, updates)
-    first, second = of_others(zeros), of_others(el.square(zeros))
-    pair = el.mul(scalar_like(updates, 0.5), el.sub(el.square(first), second))
+    p_1, p_2 = of_others(zeros), of_others(el.square(zeros))
+    e_0, e_1 = one, p_1
+    e_2 = el.mul(scalar_like(updates, 0.5), el.sub(el.square(p_1), p_2))
     count = convert_element_type(of_others(el.select_n(is_zero, zero, one)), np.int32)
-    return el.mul(el.div(product, factors), el.select_n(count, one, first, pair, zero))
+    return el.mul(el.div(product, factors), el.select_n(count, e_0, e_1, e_2, zero))
 
 
 def _scatter_mul_transpose(ct: Any, operand: Any, indices: Any, updates: Any, **params: Any) -> list[Any]:
+    check_bilinear("scatter-mul", operand, updates)
     if is_linear(operand):
         return [scatter_mul(ct, indices, updates, **params), None, None]
+    if may_meet(aval_of(indices).shape, **params):
+        raise DifferentiationError(
+            "`scatter-mul` cannot be transposed: two updates may be factors of one element, so the function is not "
+            "linear; say unique_indices=True where no two of them meet, or linearize the function first"
+        )
     return [None, None, _written_by(el.mul(ct, operand), indices, updates, **params)]
 
 
@@ -402,8 +422,8 @@ def scatter_batch(
     indices, indices_dim = args[1], dims[1]
     if indices_dim is not None:
         indices = move_axis(indices, indices_dim, 0)
-    numbers = ScatterDimensionNumbers(*_batched_numbers(dimension_numbers, True, indices_dim is not None))
-    return combine(operand, indices, updates, numbers, **params), 0
+    with_axis = _with_window_axis if indices_dim is None else _with_pair_of_axes
+    return combine(operand, indices, updates, ScatterDimensionNumbers(*with_axis(dimension_numbers)), **params), 0
 
 
 def _scatter_example(operand: Any, indices: Any, updates: Any, numbers: Any, **changes: Any) -> Example:
@@ -453,8 +473,8 @@ def _scatter_examples() -> list[Example]:
     return [
         _scatter_example(x, [[2], [0], [2]], u, rows),
         _scatter_example(x, [[2], [0]], u[:2], rows, unique_indices=True),
-        _scatter_example(x, [[2], [-1], [3]], u, rows),
-        _scatter_example(x, [[1], [-1], [3]], u, rows, mode=CLIP),
+        _scatter_example(x, [[2], [-1], [2]], u, rows),
+        _scatter_example(x, [[1], [-1], [0]], u, rows, mode=CLIP),
         _scatter_example(x, [[2], [1]], u[:2], rows, mode=PROMISE_IN_BOUNDS, unique_indices=True),
         _scatter_example(x, [[0, 1], [1, 2]], normal(2, 2, 2, seed=1), ((0, 2), (), (0, 1))),
         _scatter_example(x, [[[1], [2]], [[0], [0]], [[3], [3]]], normal(3, 2, seed=1), paired),

@@ -169,17 +169,31 @@ def _select_n_impl(which: np.ndarray, *cases: np.ndarray) -> np.ndarray:
         return np.where(which, cases[1], cases[0])
     if kind_of(which.dtype) == "u":  # before a large number becomes a negative one
         which = np.minimum(which, np.uint64(len(cases) - 1))
-    return np.choose(which.astype(np.intp), cases, mode="clip")
+    which = np.clip(which.astype(np.intp), 0, len(cases) - 1)
+    if len(cases) <= _MOST_CHOICES:
+        return np.choose(which, cases)
+    out = np.empty_like(cases[0])
+    for k, case in enumerate(cases):
+        np.copyto(out, case, where=which == k)
+    return out
+
+
+_MOST_CHOICES = 63  # that np.choose takes, besides what chooses
 
 
 def _select_n_text(operands: Sequence[np.dtype]) -> str:
     which, *cases = operands
     if len(cases) == 2 and kind_of(which) == "b":
         return "where({0}, {2}, {1})"
-    text = f"{{{len(cases)}}}"
-    for i in reversed(range(len(cases) - 1)):
-        text = f"where({{0}} <= {i}, {{{i + 1}}}, {text})"
-    return text
+    return _choice(0, len(cases) - 1)
+
+
+def _choice(first: int, last: int) -> str:
+    """The text of a choice among these cases, by halves: Python takes no more than 200 parentheses in one another."""
+    if first == last:
+        return f"{{{first + 1}}}"
+    middle = (first + last - 1) // 2
+    return f"where({{0}} <= {middle}, {_choice(first, middle)}, {_choice(middle + 1, last)})"
 
 
 def _select_n_jvp(primals: Sequence[Any], out: Any, tangents: Sequence[Any]) -> Any:

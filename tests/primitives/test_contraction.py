@@ -124,3 +124,18 @@ def test_products_of_integers_wrap_around_in_the_dtype_that_is_asked_for() -> No
     for dtype in (np.int64, np.int32, np.uint8):
         fun = functools.partial(dot, preferred_element_type=dtype)
         assert fun(x, x) == functad.jit(fun)(x, x) == 10
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_gradients_of_products_of_another_kind(dtype) -> None:
+    weights = np.array([1, 2, 3], dtype)
+
+    def fun(x):
+        return lax.dot(lax.convert_element_type(x, dtype), weights, preferred_element_type=np.complex64).real
+
+    x = np.ones(3, np.float32)
+    expected = np.float32([0, 0, 0] if dtype == "int32" else [1, 2, 3])
+    for gradient in (functad.grad(fun), functad.jit(functad.grad(fun))):
+        found = gradient(x)
+        assert found.dtype == np.float32
+        np.testing.assert_array_equal(np.asarray(found), expected)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import functad
 from functad.array import ArrayImpl
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.ir import Aval, check_program
@@ -154,3 +155,14 @@ def test_gradients_of_half_precision_stay_half_precision():
     outs, linear = linearize_flat(lambda x, w: [conv(x, w, preferred_element_type=F32)], [x, w], [True, True])
     assert outs[0].dtype == F32
     assert [g.dtype for g in linear.transpose([ones(1, 1, 3)])] == [np.float16, np.float16]
+
+
+@pytest.mark.parametrize("wide, narrow", [("uint64", "int64"), ("int64", "uint64"), ("uint64", "int32")])
+def test_sums_of_integers_keep_all_their_bits(wide, narrow):
+    x, w = np.full((1, 1, 1), 2**53 + 1, wide), np.ones((1, 1, 1), wide)
+
+    def fun(x, w):
+        return conv(x, w, preferred_element_type=np.dtype(narrow))
+
+    for way in (fun, functad.jit(fun)):
+        np.testing.assert_array_equal(np.asarray(way(x, w)), x.astype(narrow))

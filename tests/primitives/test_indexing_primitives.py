@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
 import functad
+import functad.numpy as jnp
 from functad import lax
+from functad.errors import DifferentiationError
 from functad.primitives.indexing import GatherDimensionNumbers, ScatterDimensionNumbers, gather_along
 
 ELEMENTS = ScatterDimensionNumbers((), (0,), (0,))
@@ -97,6 +101,81 @@ def test_positions_of_their_own_become_a_gather_and_a_scatter():
     for row, start in enumerate([0, 2, 1]):
         expected[row, start : start + 2] = -x[row, :2]
     np.testing.assert_array_equal(np.asarray(write(x, starts)), expected)
+
+
+PROMISES = {"unique_indices": True, "indices_are_sorted": True}
+READS = {
+    "gather": lambda table, place: lax.gather(table, lax.reshape(place, (1, 1)), ROWS, (1, 2), **PROMISES),
+    "take": lambda table, place: jnp.take(table, place, axis=0),
+    "dynamic_slice": lambda table, place: lax.dynamic_slice(table, (place, 0), (1, 2)),
+}
+
+
+def _promised(fun, *args):
+    """What the equations of a function's Program promise of their indices."""
+    params = [e.params for e in functad.make_jaxpr(fun)(*args).eqns]
+    return {p[name] for p in params for name in PROMISES if name in p}
+
+
+@pytest.mark.parametrize("name", READS)
+@pytest.mark.parametrize("axes", [(0, None), (None, 0), (0, 0)])
+def test_what_is_promised_of_each_example_is_promised_of_a_batch_only_if_each_has_its_operand(name, axes):
+    table = np.ones((3, 6, 2) if axes[0] == 0 else (6, 2), np.float32)
+    place = np.zeros((3,) if axes[1] == 0 else (), np.int32)
+    read = functad.vmap(READS[name], axes)
+    gradient = functad.grad(lambda table, place: read(table, place).sum())
+    stays_a_slice = name == "dynamic_slice" and axes[1] is None
+    expected = set() if stays_a_slice else {axes[0] == 0}
+    assert _promised(read, table, place) == _promised(gradient, table, place) == expected
+    for fun in (gradient, functad.jit(gradient)):
+        np.testing.assert_array_equal(np.asarray(fun(table, place))[..., 0, :], 1 if axes[0] == 0 else 3)
+
+
+@pytest.mark.parametrize("axes", [c for c in itertools.product((0, None), repeat=3) if any(a == 0 for a in c)])
+def test_a_batch_of_scatters_keeps_what_is_promised(axes):
+    operand, indices, updates = np.zeros(4, np.float32), np.int32([[0], [3]]), np.ones(2, np.float32)
+    args = [x if a is None else np.stack([x] * 3) for x, a in zip((operand, indices, updates), axes)]
+    fun = functad.vmap(lambda *args: lax.scatter_add(*args, ELEMENTS, **PROMISES), axes)
+    assert _promised(fun, *args) == {True}
+    np.testing.assert_array_equal(np.asarray(functad.jit(fun)(*args)), [[1, 0, 0, 1]] * 3)
+
+
+def test_threads_add_each_example_to_the_row_that_all_of_them_read():
+    n = 1 << 21
+    gradient = functad.grad(lambda table, places: functad.vmap(READS["take"], (None, 0))(table, places).sum())
+    found = functad.jit(gradient)(np.ones((4, 2), np.float32), np.zeros(n, np.int32))
+    np.testing.assert_array_equal(np.asarray(found), [[n, n], [0, 0], [0, 0], [0, 0]])
+
+
+@pytest.mark.parametrize("name, expected", [("scatter", [0, 1]), ("scatter_mul", [3, 2]), ("scatter_add", [1, 1])])
+def test_unique_indices_that_are_moved_into_bounds_may_meet(name, expected):
+    def fun(u):
+        return getattr(lax, name)(np.ones(4, np.float32), np.int32([[3], [4]]), u, ELEMENTS, mode="clip", **PROMISES)
+
+    u = np.float32([2, 3])
+    forward = [lax.reduce_sum(functad.jvp(fun, (u,), (t,))[1], (0,)) for t in np.eye(2, dtype=np.float32)]
+    np.testing.assert_array_equal(np.asarray(forward), expected)
+    np.testing.assert_array_equal(_gradients(fun, u)[0], expected)
+
+
+def test_a_product_of_updates_is_no_linear_function():
+    def transposed(fun, *args):
+        return functad.linear_transpose(fun, *args)(np.ones(2, np.float32))
+
+    def multiplied(x, u, *places, **promises):
+        return lax.scatter_mul(x, np.int32(places), u, ELEMENTS, **promises)
+
+    x, u = np.float32([2, 5]), np.ones(2, np.float32)
+    with pytest.raises(DifferentiationError, match="unique_indices=True"):
+        transposed(lambda u: multiplied(x, u, [0], [0]), u)
+    with pytest.raises(DifferentiationError, match="unique_indices=True"):
+        transposed(lambda u: multiplied(x, u, [1], [2], mode="clip", **PROMISES), u)
+    with pytest.raises(DifferentiationError, match="both of its operands"):
+        transposed(lambda x: multiplied(x, x, [0], [1], **PROMISES), x)
+    (found,) = transposed(lambda u: multiplied(x, u, [0], [1], **PROMISES), u)
+    np.testing.assert_array_equal(np.asarray(found), x)
+    (one,) = transposed(lambda u: multiplied(x, u, [1]), u[:1])
+    np.testing.assert_array_equal(np.asarray(one), [5])
 
 
 def test_printing():

@@ -174,6 +174,7 @@ WRONG = {
         _case(sin_p, batch=lambda n, args, dims: (bind(sin_p, transpose(args[0], (0, 2, 1))), 0)),
     ),
     "batch: raises": ("batch", _case(sin_p, batch=lambda n, args, dims: args[1])),
+    "empty_batch": ("empty_batch", _case(reduce_sum_p, batch=_sum_batch_without_shift)),
     "nested_batch": ("nested_batch", _case(reduce_sum_p, batch=_sum_batch_without_shift)),
     "batch_absent": ("batch_absent", _case(sin_p, batch=_Silent("no reason"))),
 }

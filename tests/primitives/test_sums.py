@@ -68,6 +68,13 @@ def test_sums_over_any_axes_and_strides_are_those_of_exact_arithmetic(dtype: str
             np.testing.assert_allclose(sum_over(view, axes, wide), exact, rtol=max(16 * np.finfo("f4").eps, epsilon))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_sums_by_pieces_are_rounded_once(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_model, "PIECE_ELEMENTS", 2)
+    large = float(2 / jnp.finfo(dtype).eps)  # which 1 more does not change
+    assert lax.reduce_sum(jnp.array([large, 1, -large, 0], dtype), (0,)) == 1
+
+
 def test_repeated_operands_of_products_take_the_same_way_as_others() -> None:
     rng = np.random.default_rng(1)
     row, matrix = rng.standard_normal((1, 60)).astype("f4"), rng.standard_normal((60, 50)).astype("f4")

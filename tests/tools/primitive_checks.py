@@ -131,7 +131,9 @@ def checks_for(case: Case) -> list[str]:
         if not isinstance(case.primitive.transpose, Absent) and _linear_subsets(case):
             names.append("transpose")
     if case.example.args:
-        names += ["batch_absent"] if isinstance(case.primitive.batch, Absent) else ["batch", "nested_batch"]
+        names += (
+            ["batch_absent"] if isinstance(case.primitive.batch, Absent) else ["batch", "empty_batch", "nested_batch"]
+        )
     return names
 
 
@@ -530,6 +532,25 @@ def check_batch(case: Case, label: str) -> None:
             assert_same(found, expected, f"{here}: result {i} (axis {dim}) against a loop")
 
 
+@_checker("batch of no examples")
+def check_empty_batch(case: Case, label: str) -> None:
+    """Mapped over an axis of size 0, the results are those for one example without it."""
+    primitive, example = case.primitive, case.example
+    fun, args = function_of(primitive, example), [np.asarray(a) for a in example.args]
+    avals = [aval_of(one) for one in fun(*map(to_array, args))]
+    for dims in dim_choices(args):
+        batched = [to_array(a if d is None else np.repeat(np.expand_dims(a, d), 0, d)) for a, d in zip(args, dims)]
+        results, out_dims = primitive.batch(0, batched, dims, **example.params)
+        if not primitive.multiple_results:
+            results, out_dims = [results], [out_dims]
+        for i, (result, dim, one) in enumerate(zip(results, out_dims, avals, strict=True)):
+            found = aval_of(place_batch_axis(result, dim, 0, 0))
+            here = (
+                f"{label}, mapped axes {dims}: result {i} is {found.str_short()}, but {one.str_short()} of one example"
+            )
+            assert (found.shape, found.dtype) == ((0, *one.shape), one.dtype), here
+
+
 @_checker("batch, nested")
 def check_nested_batch(case: Case, label: str) -> None:
     """A vmap of a vmap equals two loops: each maps all, or one argument, or all but the other's."""
@@ -588,6 +609,7 @@ CHECKS: dict[str, Callable[[Case], None]] = {
     "agreed": check_agreed,
     "transpose": check_transpose,
     "batch": check_batch,
+    "empty_batch": check_empty_batch,
     "nested_batch": check_nested_batch,
     "batch_absent": check_batch_absent,
 }

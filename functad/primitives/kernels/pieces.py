@@ -17,17 +17,17 @@ _COSTS = {np.dtype(name): cost for name, cost in machine_model.PRODUCT_COST.item
 
 
 def by_halves(reduce: Callable[..., Any]) -> Callable[..., Any]:
-    """The reduction `reduce(x, axes=axes)`, which halves large arrays and reduces what it makes of the halves."""
+    """The reduction `reduce(x, axes=axes, **params)` of large arrays: of what it makes of their halves."""
 
-    def reduced(x: np.ndarray, *, axes: Sequence[int]) -> Any:
+    def reduced(x: np.ndarray, *, axes: Sequence[int], **params: Any) -> Any:
         if x.size <= machine_model.PIECE_ELEMENTS:
-            return reduce(x, axes=tuple(axes))
+            return reduce(x, axes=tuple(axes), **params)
         axis = max(axes, key=lambda a: x.shape[a], default=0)
         if x.shape[axis] < 2:
-            return reduce(x, axes=tuple(axes))
+            return reduce(x, axes=tuple(axes), **params)
         half, last = x.shape[axis] // 2, x.shape[axis]
         parts = [(slice(None),) * axis + (bounds,) for bounds in (slice(half), slice(half, last))]
-        return reduce(np.stack([reduced(x[part], axes=axes) for part in parts]), axes=(0,))
+        return reduce(np.stack([reduced(x[part], axes=axes, **params) for part in parts]), axes=(0,), **params)
 
     return reduced
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from functad import machine_model
-from functad.dtypes import compute_dtype, kind_of
+from functad.dtypes import kind_of
+from functad.primitives.kernels.product_dtypes import wide_for
 from functad.primitives.loops import convolution_direct as direct
 from functad.primitives.loops import convolution_places as places
 from functad.primitives.loops import convolution_products as products
@@ -33,7 +34,7 @@ def lower_conv_general_dilated(
     if lhs.size == 0 or rhs.size == 0:
         target.fill(out, 0)
         return
-    dtype = compute_dtype(np.result_type(out.dtype, lhs.dtype))
+    dtype = wide_for(lhs.dtype, out.dtype)
     result = out if out.dtype == dtype else target.scratch(out.shape, dtype)
     left = _converted(target, lhs, dtype)
     right = left if rhs is lhs else _converted(target, rhs, dtype)

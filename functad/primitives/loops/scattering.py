@@ -5,12 +5,11 @@ Knows dimension numbers and index arithmetic; no loops but their order.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from functad.lowering_rules import UpdateLoops
-from functad.primitives.dimension_numbers import GatherScatterMode, ScatterDimensionNumbers
+from functad.primitives.dimension_numbers import GatherScatterMode, ScatterDimensionNumbers, may_meet
 from functad.primitives.loops.gathering import fits
 from functad.primitives.loops.moving import Index, clamped_text
 from functad.records import Record
@@ -61,17 +60,11 @@ def scatter_loops(
     updates: Any,
     *,
     dimension_numbers: ScatterDimensionNumbers,
-    unique_indices: bool,
-    mode: GatherScatterMode,
-    **_: Any,
+    **params: Any,
 ) -> UpdateLoops:
-    """The loops over a scatter's updates; what a single window writes never meets, nor what is said not to.
-
-    Indices that are moved into bounds may meet there, although they are unique.
-    """
+    """The loops over a scatter's updates."""
     axes = _axes(operand, updates, dimension_numbers)
-    apart = unique_indices and mode is not GatherScatterMode.CLIP
-    meet = not apart and math.prod(updates.shape[a] for a in axes.batch if a not in axes.own) != 1
+    meet = may_meet(indices.shape, dimension_numbers=dimension_numbers, **params)
     return UpdateLoops(
         tuple([updates.shape[a] for a in axes.order]), tuple([meet and a in axes.crossed for a in axes.order])
     )
