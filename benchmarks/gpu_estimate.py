@@ -52,8 +52,8 @@ def starts_of(lowering: CudaLowering) -> list[Start]:
         if isinstance(launch, LibraryProduct):
             blocks, time = "cuBLAS", _time_of_library(launch)
         else:
-            blocks = f"{launch.grid[0]} x {launch.block[0]}"
-            time = _time(launch.grid[0], instruction.bytes, instruction.flops)
+            blocks = f"{launch.blocks} x {launch.threads}"
+            time = _time(launch.blocks, instruction.bytes, instruction.flops)
         before = [found[k] for k in node.after]
         level = 1 + max((one.level for one in before), default=0)
         done = time + max((one.done for one in before), default=0.0)

@@ -135,9 +135,9 @@ def kernels_of(
     for launch in ProgramLaunches(lowered._lowered, cores, lambda: False).all():
         assert isinstance(launch, Launch)
         kernel = launch.kernel.text, launch.types
-        if (kernel, launch.grid) in shown:
+        if (kernel, launch.blocks) in shown:
             continue
-        shown.add((kernel, launch.grid))
+        shown.add((kernel, launch.blocks))
         if kernel not in texts:
             texts[kernel] = compiler.ptx(launch.kernel.function, launch.types, capabilities[0], launch.kernel.fused)
         yield from ((capability, machine_code(launch, texts[kernel], capability)) for capability in capabilities)
@@ -151,10 +151,10 @@ def machine_code(launch: Launch, ptx: str, capability: Capability) -> MachineCod
     spilled = None if said is None else sum(_number(what, said) for what in _SPILLS)
     return MachineCode(
         launch.kernel.name,
-        launch.grid[0] * launch.grid[1] * launch.grid[2],
-        launch.block[0] * launch.block[1] * launch.block[2],
+        launch.blocks,
+        launch.threads,
         None if said is None else _number(r"Used (\d+) registers", said),
-        None if said is None else _number(r"(\d+) bytes smem", said) + launch.shared,
+        None if said is None else _number(r"(\d+) bytes smem", said),
         spilled,
         sum(56 if kind == "array" else 16 for kind, _ in launch.types),
         len(re.findall(r"^\t[^.\n/].*;$", body, re.MULTILINE)),

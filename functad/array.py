@@ -75,6 +75,18 @@ class Array(TypedByAval, ArrayMethods):
     def __dir__(self) -> list[str]:
         return [name for name in object.__dir__(self) if name not in METHODS_ELSEWHERE]
 
+    def _no_truth(self) -> ArgumentError:
+        return ArgumentError(
+            f"{self._describe()} has {self.size} elements, so it is neither true nor false as a whole; "
+            "say which is meant: x.any() or x.all(), or x.size > 0 for whether it has elements"
+        )
+
+    def _no_scalar(self, wanted: str) -> ShapeError:
+        return ShapeError(
+            f"{wanted}(x) takes an array of rank 0, got {self._describe()}; write x.item() for the only element "
+            "of an array, x[i] for one of several, or x.tolist() for all"
+        )
+
     def _where(self) -> str:
         """The user's line, where the traceback alone does not show it."""
         return ""
@@ -151,10 +163,7 @@ class ArrayImpl(Array):
 
     def __bool__(self) -> bool:
         if self.size != 1:
-            raise ArgumentError(
-                f"{self._describe()} has {self.size} elements, so it is neither true nor false as a whole; "
-                "say which is meant: x.any() or x.all(), or x.size > 0 for whether it has elements"
-            )
+            raise self._no_truth()
         return bool(self._value)
 
     def __int__(self) -> int:
@@ -171,10 +180,7 @@ class ArrayImpl(Array):
 
     def _scalar(self, wanted: str) -> np.ndarray:
         if self.ndim:
-            raise ShapeError(
-                f"{wanted}(x) takes an array of rank 0, got {self._describe()}; write x.item() for the only element "
-                "of an array, x[i] for one of several, or x.tolist() for all"
-            )
+            raise self._no_scalar(wanted)
         return self._value
 
     def __format__(self, spec: str) -> str:
@@ -296,7 +302,8 @@ class DonatedArray(ArrayImpl):
 
     @property
     def _value(self) -> np.ndarray:  # type: ignore[override]
-        raise donated_error(_held.__get__(self))
+        held = _held.__get__(self)
+        raise donated_error(held if type(held) is str else "the array")
 
     def __bool__(self) -> bool:
         return bool(self._value)
@@ -327,8 +334,8 @@ def donated_error(name: str) -> DonatedArrayError:
 def consume(array: ArrayImpl, name: str) -> None:
     """Take the elements out of an Array; whoever asks for them is told that the argument `name` was donated."""
     array.aval  # noqa: B018  (the type is kept)
+    array.__class__ = DonatedArray  # first: other threads, which may look in between, take no name for elements
     _held.__set__(array, name)
-    array.__class__ = DonatedArray
 
 
 def _index_text(index: Any) -> str:

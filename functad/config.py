@@ -121,7 +121,7 @@ class Config(threading.local):
         values = dict(_checked_option(name, value) for name, value in overrides.items())
         active = self.__dict__
         previous = {name: active[name] for name in values if name in active}
-        shared = {name: getattr(Config, name) for name in values if OPTIONS[name].one_for_all}
+        shared = [name for name in values if OPTIONS[name].one_for_all]
         active.update(values)
         outermost = "jit_settings" not in active
         active["jit_settings"] = None
@@ -130,12 +130,11 @@ class Config(threading.local):
         checked = active.get("may_check_values", False)
         if any(values.get(option) for option in CHECKS):
             active["may_check_values"] = True
-        for name in shared:
-            _set_for_all(name, active.pop(name))
+        overrides_for_all = [_Override(name, active.pop(name)) for name in shared]
         try:
             yield
         finally:
-            for name in values.keys() - shared.keys():
+            for name in values.keys() - set(shared):
                 del active[name]
             active.update(previous)
             active.pop("settings_within", None)
@@ -143,8 +142,8 @@ class Config(threading.local):
                 del active["jit_settings"]
             if not checked:
                 active.pop("may_check_values", None)
-            for name, value in shared.items():
-                _set_for_all(name, value)
+            for override in overrides_for_all:
+                override.end()
             exceptional.pop()
 
     def watch(self, name: str, changed: Callable[[Any], None]) -> None:
@@ -214,13 +213,13 @@ def set_defaults(environment: Mapping[str, str]) -> None:
 def set_extension(kind: str, name: str, value: Any) -> None:
     """Note what a user has registered under a name; None forgets it. What was compiled before is not used with it."""
     global extensions
-    with _extending:
+    with _setting:
         others = {key: known for key, known in extensions.items() if key != (kind, name)}
         extensions = others if value is None else {**others, (kind, name): value}
         _note_jit_settings()
 
 
-_extending = threading.Lock()
+_setting = threading.RLock()  # held by who changes what all threads see
 
 
 redefinitions = 0  # of primitives: what was traced before is not used after one
@@ -229,7 +228,7 @@ redefinitions = 0  # of primitives: what was traced before is not used after one
 def note_redefinition() -> None:
     """Note that a user gave a primitive another meaning: what was traced before is not used again."""
     global redefinitions
-    with _extending:
+    with _setting:
         redefinitions += 1
         _note_jit_settings()
 
@@ -267,11 +266,35 @@ def current_settings() -> tuple[Any, ...]:
 
 
 def _set_for_all(name: str, value: Value) -> None:
-    setattr(Config, name, value)
-    Config.may_check_values = any(getattr(Config, option, False) for option in CHECKS)
-    _note_jit_settings()
-    for changed in _watchers.get(name, ()):
-        changed(value)
+    with _setting:
+        setattr(Config, name, value)
+        Config.may_check_values = any(getattr(Config, option, False) for option in CHECKS)
+        _note_jit_settings()
+        for changed in _watchers.get(name, ()):
+            changed(value)
+
+
+class _Override:
+    """A block that overrides an option for all threads. Such blocks of several threads may end in any order."""
+
+    def __init__(self, name: str, value: Value) -> None:
+        self.name, self.value = name, value
+        with _setting:
+            self.before = getattr(Config, name)
+            _overrides.append(self)
+            _set_for_all(name, value)
+
+    def end(self) -> None:
+        with _setting:
+            later = [o for o in _overrides[_overrides.index(self) + 1 :] if o.name == self.name]
+            _overrides.remove(self)
+            if later:  # it has what this one has set for what was before
+                later[0].before = self.before
+            else:
+                _set_for_all(self.name, self.before)
+
+
+_overrides: list[_Override] = []
 
 
 _watchers: dict[str, list[Callable[[Any], None]]] = {}

@@ -17,16 +17,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from functad import api, lax
+from functad import lax
 from functad.absent import absent
 from functad.api.arguments import P, R, as_value, function_name
 from functad.api.rule_calls import Decorated
+from functad.calls.common import group, with_constants
 from functad.errors import BatchingError
 from functad.evaluation import aval_of
 from functad.extend.primitive import OpenPrimitive
 from functad.interpreters import ad, batching, mlir
-from functad.ir import Aval, Zero
-from functad.tracing import trace_to_program
+from functad.ir import Program, Zero
+from functad.tracing import eval_program, trace_to_program
+from functad.transforms.reverse import linearize_flat
 from functad.tree_util import PyTreeDef, broadcast_prefix, tree_flatten, tree_map, tree_unflatten
 
 VmapRule = Callable[..., tuple[Any, Any]]
@@ -66,7 +68,8 @@ class custom_vmap(Decorated[P, R]):  # noqa: N801
         leaves, in_tree = tree_flatten((args, kwargs))
         function = _FunctionOfLeaves(self.fun, self._rule, in_tree, name)
         values = [as_value(x, lambda: f"an argument of {name}") for x in leaves]
-        outs = custom_vmap_call_p.bind(*values, function=function)
+        program, operands = with_constants(trace_to_program(function, list(map(aval_of, values)), name=name), values)
+        outs = custom_vmap_call_p.bind(*operands, call_jaxpr=program, function=function)
         return tree_unflatten(function.out_tree, outs)
 
 
@@ -90,29 +93,29 @@ custom_vmap_call_p = OpenPrimitive("custom_vmap_call")
 setattr(custom_vmap_call_p, "multiple_results", True)  # noqa: B010  (a record's fields are read-only to type checkers)
 
 
-@custom_vmap_call_p.def_abstract_eval
-def _types(*avals: Any, function: _FunctionOfLeaves) -> list[Aval]:
-    return trace_to_program(function, avals, name=function.name).out_avals
+def _called(*args: Any, call_jaxpr: Program, function: _FunctionOfLeaves) -> list[Any]:
+    """The operands are what the function closes over, then its arguments."""
+    return eval_program(call_jaxpr, args)
 
 
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, function: _FunctionOfLeaves) -> tuple[Any, Any]:
-    outs = custom_vmap_call_p.bind(*primals, function=function)
-    moving = [i for i, t in enumerate(tangents) if type(t) is not Zero]
-
-    def of_moving(*values: Any) -> list[Any]:
-        given = list(primals)
-        for i, v in zip(moving, values):
-            given[i] = v
-        return function(*given)
-
-    _, pushforward = api.linearize(of_moving, *[primals[i] for i in moving])
-    return outs, pushforward(*[tangents[i] for i in moving])
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, call_jaxpr: Program, **params: Any) -> tuple[Any, Any]:
+    outs = custom_vmap_call_p.bind(*primals, call_jaxpr=call_jaxpr, **params)
+    active = [type(t) is not Zero for t in tangents]
+    _, linear = linearize_flat(lambda *args: eval_program(call_jaxpr, args), primals, active)
+    return outs, linear(group(active, tangents))
 
 
 def _batch(
-    args: Sequence[Any], dims: Sequence[int | None], *, function: _FunctionOfLeaves
+    args: Sequence[Any], dims: Sequence[int | None], *, call_jaxpr: Program, function: _FunctionOfLeaves
 ) -> tuple[list[Any], list[int | None]]:
     name = function.name
+    closed_over = len(args) - function.in_tree.num_leaves
+    if any(d is not None for d in dims[:closed_over]):
+        raise BatchingError(
+            f"vmap of {name}, a custom_vmap function: it closes over a value that is mapped, of which its rule says "
+            "nothing; pass that as an argument"
+        )
+    args, dims = args[closed_over:], dims[closed_over:]
     size = next(aval_of(a).shape[d] for a, d in zip(args, dims) if d is not None)
     front = [a if d is None else batching.bdim_at_front(a, d, size) for a, d in zip(args, dims)]
     given, options = tree_unflatten(function.in_tree, front)
@@ -129,7 +132,8 @@ def _batch(
     return [as_value(x, lambda: f"the result of {name}") for x in leaves], [0 if m else None for m in mapped]
 
 
-mlir.register_lowering(custom_vmap_call_p, mlir.lower_fun(lambda *args, function: function(*args)))
+mlir.register_lowering(custom_vmap_call_p, mlir.lower_fun(_called))
+custom_vmap_call_p.def_abstract_eval(lambda *avals, call_jaxpr, function: call_jaxpr.out_avals)
 ad.primitive_jvps[custom_vmap_call_p] = _jvp
 batching.primitive_batchers[custom_vmap_call_p] = _batch
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from importlib import import_module
+from numbers import Integral
 
 
 class FunctadError(Exception):
@@ -444,6 +445,22 @@ class WideningWarning(UserWarning):
     >>> said[0].category.__name__
     'WideningWarning'
     """
+
+
+def check_int(value: object, argument: str, low: int) -> None:
+    """Raise unless an argument is an int of at least so much; NumPy's integers are ints, booleans are none.
+
+    >>> check_int(0, "Dense: features", low=1)
+    Traceback (most recent call last):
+    functad.errors.ArgumentError: Dense: features must be an int of at least 1, got 0
+    """
+    if not is_int(value, low):
+        raise ArgumentError(f"{argument} must be an int of at least {low}, got {value!r:.80}")
+
+
+def is_int(value: object, low: int) -> bool:
+    """Whether this is an int of at least so much."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= low
 
 
 def close_names(name: str, known: Iterable[str], n: int = 3, cutoff: float = 0.6) -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from functad.array import value_of
 from functad.evaluation import implementation
-from functad.ir import Atom, Literal, Program, Var
+from functad.ir import Atom, Literal, Program, Var, dead_variables
 
 
 def compile_program(
@@ -35,16 +35,13 @@ def compile_program(
     for var, const in zip(program.constvars, program.consts):
         initial[slot_of(var)] = value_of(const)
     in_slots = [slot_of(v) for v in program.invars]
-    last_use = _last_uses(program)
     steps = []
-    for number, eqn in enumerate(program.eqns):
+    for eqn, dead in zip(program.eqns, dead_variables(program)):
         run = implementation(eqn.primitive, [a.aval.dtype for a in eqn.invars])
         run = partial(run, **eqn.params) if eqn.params else run
         reads = [slot_of(a) for a in eqn.invars]
         writes = [slot_of(v) for v in eqn.outvars]
-        mentioned = {a for a in (*eqn.invars, *eqn.outvars) if isinstance(a, Var)}
-        frees = [slots[v] for v in mentioned if last_use.get(v, number) == number]
-        steps.append((run, reads, writes, eqn.primitive.multiple_results, frees))
+        steps.append((run, reads, writes, eqn.primitive.multiple_results, [slots[v] for v in dead]))
     out_slots = [slot_of(a) for a in program.outvars]
     const_owners = [_owner(value) for value in initial if isinstance(value, np.ndarray)]
 
@@ -65,13 +62,6 @@ def compile_program(
         return _fresh([values[i] for i in out_slots], [*map(_owner, args), *const_owners])
 
     return run_program
-
-
-def _last_uses(program: Program) -> dict[Var, int]:
-    """The number of the equation after which a variable is dead; never, for outputs and constants."""
-    last = {v: n for n, eqn in enumerate(program.eqns) for v in eqn.invars if isinstance(v, Var)}
-    forever = {v: len(program.eqns) for v in (*program.constvars, *program.outvars) if isinstance(v, Var)}
-    return {**last, **forever}
 
 
 def _owner(array: np.ndarray | np.generic) -> object:

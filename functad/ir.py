@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import linecache
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from types import CodeType
 from typing import Any, TypeVar, cast
 
@@ -351,14 +352,36 @@ class Program:
 def memoised(program: Program, key: tuple[Any, ...], make: Callable[[], T]) -> T:
     """What `make` gives, kept as long as the Program lives: as one that held itself did until garbage is searched for,
     a note stands for the Program itself."""
-    if key not in program.cache:
-        made = make()
-        program.cache.setdefault(key, _ITSELF if made is program else made)  # of several threads all get that of one
-    found = program.cache[key]
+
+    def made() -> Any:
+        found = make()
+        return _ITSELF if found is program else found
+
+    found = kept_in(program.cache, key, made)
     return cast(T, program if found is _ITSELF else found)
 
 
+def kept_in(table: dict[Any, Any], key: Hashable, make: Callable[[], T]) -> T:
+    """What `make` gives, kept in a table; not if it looked at what is around this run, such as the named axes."""
+    if key in table:
+        return cast(T, table[key])
+    looks = surroundings.looks
+    made = make()
+    if surroundings.looks != looks:
+        return made
+    return cast(T, table.setdefault(key, made))  # of several threads all get that of one
+
+
 _ITSELF = object()
+
+
+class _Surroundings(threading.local):
+    """looks: how often this thread has looked at what is no part of a Program, such as the size of a named axis."""
+
+    looks = 0
+
+
+surroundings = _Surroundings()
 
 
 def definitions(program: Program) -> Mapping[Atom, Eqn]:
@@ -370,6 +393,21 @@ def variables_read(program: Program) -> set[Var]:
     """The variables that equations read, or that are results."""
     read = {a for e in program.eqns for a in e.invars if isinstance(a, Var)}
     return read.union(a for a in program.outvars if isinstance(a, Var))
+
+
+def dead_variables(program: Program) -> list[list[Var]]:
+    """For each equation the variables, its own results included, that no later one reads and that are no results."""
+
+    def make() -> list[list[Var]]:
+        needed = {a for a in (*program.constvars, *program.outvars) if isinstance(a, Var)}
+        dead = []
+        for eqn in reversed(program.eqns):
+            unread = {a for a in (*eqn.invars, *eqn.outvars) if isinstance(a, Var)} - needed
+            needed |= unread
+            dead.append([*unread])
+        return dead[::-1]
+
+    return memoised(program, ("dead variables",), make)
 
 
 def _unformatted(program: Program, **options: Any) -> str:

@@ -453,16 +453,21 @@ def escaped(text: str) -> str:
     return text if text.isascii() and text.isidentifier() else str(imported("json").dumps(text)[1:-1])
 
 
-_IN = 8 * 26 + 13  # the number whose letters are `in`
+def _number_of(word: str) -> int:
+    return sum((ord(letter) - ord("a")) * 26**k for k, letter in enumerate(reversed(word)))
+
+
+_NO_LETTERS = [_number_of(word) for word in ("in", "inf", "nan")]
 
 
 def letters(i: int) -> str:
-    """a, b, …, z, ba, bb, …: i in base 26, without `in`, which ends a Program's equations.
+    """a, b, …, z, ba, bb, …: i in base 26, without `in`, which ends a Program's equations, and words that are numbers.
 
     >>> letters(1), letters(26), letters(220), letters(221)
     ('b', 'ba', 'im', 'io')
     """
-    i += i >= _IN
+    for number in _NO_LETTERS:
+        i += i >= number
     text = ""
     while True:
         i, digit = divmod(i, 26)

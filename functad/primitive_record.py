@@ -139,6 +139,8 @@ class Primitive(Record, kw_only=True, eq=False):
     call_primitive: ClassVar[bool] = False
     """As `map_primitive` a name of JAX's, whose users ask it; calls are recognised by their rule `lower` here."""
     map_primitive: ClassVar[bool] = False
+    is_open: ClassVar[bool] = False
+    """Whether its rules are a user's (`extend.primitive`), made for operands of the types that the user gives."""
 
     name: str
     doc: str

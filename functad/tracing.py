@@ -14,6 +14,7 @@ from __future__ import annotations
 import linecache
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
 from typing import Any, TypeVar
 
 import numpy as np
@@ -36,6 +37,7 @@ from functad.ir import (
     Source,
     Var,
     ZeroDerivative,
+    dead_variables,
 )
 from functad.lowering_rules import Callback
 from functad.observing import watching
@@ -111,7 +113,7 @@ class Trace:
         self.parent: Trace | None = None
         self.ops: list[Op] = []
         self.alive = False
-        self.depends_on_values = False  # Python looked at the value of an outer tracer: valid for this run only
+        self.depends_on_values = False  # Python looked at what an outer trace knows: valid for this run only
 
     def __enter__(self) -> Trace:
         self.parent = state.trace
@@ -285,10 +287,7 @@ class Tracer(Array):
                     f"being traced: only its shape and dtype are known.{self._where()}\n{rewrite}"
                 )
             value = value.value
-        inner = state.trace
-        while inner is not None and inner is not self.owner:
-            inner.depends_on_values = True
-            inner = inner.parent
+        note_look(self.owner)
         if self.aval.dtype is key_fry:
             raise DTypeError(f"{wanted} needs numbers, but was given {self._describe()}: {KEYS_ARE_NO_NUMBERS}")
         return np.asarray(value)
@@ -299,14 +298,21 @@ class Tracer(Array):
     def __format__(self, spec: str) -> str:
         if not spec:
             return repr(self)
-        return format(self.concrete("Formatting it as a number", hints.FORMAT)[()], spec)
+        value = self.concrete("Formatting it as a number", hints.FORMAT)
+        return format(str(value) if self.ndim else value[()], spec)
 
     def __bool__(self) -> bool:
         hint = truth_hint(self._line(), self.owner.name)
-        return bool(self.concrete("Python control flow (`if`, `while`, `and`, `not`, `bool()`)", hint))
+        value = self.concrete("Python control flow (`if`, `while`, `and`, `not`, `bool()`)", hint)
+        if self.size != 1:
+            raise self._no_truth()
+        return bool(value)
 
     def __int__(self) -> int:
-        return int(self.concrete("`int()`", hints.number_hint(self._line())))
+        value = self.concrete("`int()`", hints.number_hint(self._line()))
+        if self.ndim:
+            raise self._no_scalar("int")
+        return int(value)
 
     def __float__(self) -> float:
         return float(self.constant("`float()`", hints.number_hint(self._line())))
@@ -316,7 +322,10 @@ class Tracer(Array):
 
     def __index__(self) -> int:
         hint = index_hint(self._line(), self.owner.name)
-        return self.concrete("Using it as a Python index or a size", hint).__index__()
+        value = self.concrete("Using it as a Python index or a size", hint)
+        if self.ndim:
+            raise self._no_scalar("operator.index")
+        return value.__index__()
 
     def constant(self, wanted: str, rewrite: str) -> np.ndarray:
         """As `concrete`, but refused where the value is being differentiated: as a constant it has no derivative."""
@@ -397,6 +406,14 @@ def _only_acts(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
     """Whether an operation has effects and no results."""
     rule = primitive.lower
     return isinstance(rule, Callback) and rule.effects and not infer_avals(primitive, [*map(aval_of, args)], params)
+
+
+def note_look(owner: Trace | None) -> None:
+    """Python looks at what a trace knows, or at what none does: all that is traced within it serves this run only."""
+    inner = state.trace
+    while inner is not None and inner is not owner:
+        inner.depends_on_values = True
+        inner = inner.parent
 
 
 def is_tracer(x: Any) -> bool:
@@ -484,6 +501,14 @@ def program_from_ops(
     return program
 
 
+def last_reads(ops: Sequence[Op], outs: Iterable[Any]) -> dict[int, Op]:
+    """By the id of each value that a trace's operations read, and that is no output, the last one that does."""
+    last = {id(x): op for op in ops for x in op.args}
+    for x in outs:
+        last.pop(id(x), None)
+    return last
+
+
 def eval_program(program: Program, args: Iterable[Any], consts: Sequence[Any] | None = None) -> list[Any]:
     """Run a Program equation by equation with `bind`: evaluates it, or records it into the active trace."""
     env: dict[Var, Any] = dict(zip(program.constvars, program.consts if consts is None else consts))
@@ -495,11 +520,14 @@ def eval_program(program: Program, args: Iterable[Any], consts: Sequence[Any] | 
         return env[atom]
 
     outer = lines.source
+    dead: Iterable[Iterable[Var]] = repeat(()) if state.trace is not None else dead_variables(program)
     try:
-        for eqn in program.eqns:
+        for eqn, unread in zip(program.eqns, dead):
             lines.source = eqn.source
             result = bind(eqn.primitive, *[read(a) for a in eqn.invars], **eqn.params)
             env.update(zip(eqn.outvars, result if eqn.primitive.multiple_results else (result,)))
+            for var in unread:
+                env.pop(var, None)
     finally:
         lines.source = outer
     return [ArrayImpl(a.value, a.aval.weak_type) if isinstance(a, Literal) else env[a] for a in program.outvars]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -18,6 +19,7 @@ from functad.config import (
     debug_infs,
     debug_nans,
     enable_x64,
+    jit_settings_of,
     log_compiles,
     set_defaults,
 )
@@ -367,3 +369,42 @@ def test_operations_within_a_context_look_at_values_where_an_option_asks_for_it(
             jnp.log(jnp.float32(0))
     with pytest.raises(FloatingPointError):
         jnp.log(jnp.float32(0))
+
+
+def test_overrides_of_an_option_of_all_threads_may_end_in_any_order():
+    before = functad.config.num_threads
+    first, second, third = (functad.config.context(num_threads=n) for n in (1, 2, 1))
+    try:
+        for context in (first, second, third):
+            context.__enter__()
+        first.__exit__(None, None, None)
+        assert functad.config.num_threads == 1
+        third.__exit__(None, None, None)
+        assert functad.config.num_threads == 2
+        second.__exit__(None, None, None)
+        assert functad.config.num_threads == before
+    finally:
+        functad.config.update("num_threads", before)
+
+
+def test_no_older_settings_stay_where_two_threads_set_options(monkeypatch):
+    other = threading.Thread(target=functad.config.update, args=("enable_x64", True))
+    found = jit_settings_of
+
+    def interrupted(options):
+        settings = found(options)
+        if threading.current_thread() is threading.main_thread():
+            other.start()
+            other.join(0.2)  # without a lock it sets its own, and this thread the older ones afterwards
+        return settings
+
+    before = functad.config.fuse_multiply_add
+    try:
+        monkeypatch.setattr(sys.modules["functad.config"], "jit_settings_of", interrupted)
+        functad.config.update("fuse_multiply_add", not before)
+        monkeypatch.undo()
+        other.join()
+        assert found(Config) == Config.jit_settings
+    finally:
+        functad.config.update("enable_x64", False)
+        functad.config.update("fuse_multiply_add", before)

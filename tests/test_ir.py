@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import sys
 import weakref
+from collections.abc import Callable
 from dataclasses import fields
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +15,8 @@ import pytest
 import functad
 import functad.numpy as jnp
 from functad.all_primitives import registry
+from functad.calls.checkpoint import remat
+from functad.control.forwarding import bind_cond, bind_scan, bind_while
 from functad.errors import NoRuleError, ProgramError
 from functad.ir import Absent, Aval, Literal, Program, Source, Var, all_eqns, check_program, equation_count, memoised
 
@@ -35,6 +39,33 @@ def test_a_program_that_is_kept_with_itself_ends_with_its_last_user():
     try:
         ended = asked_twice_for_itself(square_plus_one())
         assert ended() is None
+    finally:
+        gc.enable()
+
+
+REMAT = {"prevent_cse": True, "policy": None, "differentiated": False}
+LOOPS: dict[str, Callable[[Program], Any]] = {
+    "scan": lambda body: bind_scan(body, [jnp.ones(3)], [], length=2, reverse=False, unroll=1),
+    "while": lambda body: bind_while(functad.make_jaxpr(lambda x: x[0] > 2)(jnp.ones(3)), body, [jnp.ones(3)]),
+    "while, kept with its condition": lambda cond: bind_while(cond, square_plus_one(), [jnp.ones(3)]),
+    "cond": lambda branch: bind_cond([branch, square_plus_one()], jnp.int32(0), [jnp.ones(3)]),
+    "checkpoint": lambda program: functad.grad(lambda x: remat(program, [x], **REMAT)[0].sum())(jnp.ones(3)),
+}
+
+
+def used(loop: str) -> weakref.ref[Program]:
+    condition = loop.endswith("condition")
+    program = functad.make_jaxpr(lambda x: x[0] > 2)(jnp.ones(3)) if condition else square_plus_one()
+    LOOPS[loop](program)
+    return weakref.ref(program)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_loop_that_nothing_is_taken_out_of_does_not_keep_its_body(loop: str) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        assert used(loop)() is None
     finally:
         gc.enable()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import threading
 
 import numpy as np
@@ -13,11 +14,13 @@ import functad.numpy as jnp
 from functad.array import Array
 from functad.eager import composed
 from functad.errors import (
+    ArgumentError,
     ConcretizationError,
     DonatedArrayError,
     DTypeError,
     ImmutableArrayError,
     LeakedTracerError,
+    ShapeError,
     UnhashableTracerError,
 )
 from functad.primitives import elementwise as el
@@ -305,3 +308,19 @@ def test_a_list_of_results_belongs_to_who_gets_it(transform):
         f = functad.grad(product) if "grad" in transform else product
         found, expected = functad.jit(f)(x), [5, 5, 1, 1] if "grad" in transform else 5
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("ask", [bool, int, operator.index, "{:>9}".format])
+@pytest.mark.parametrize("shape", [(3,), (1,), ()])
+def test_a_value_is_asked_for_under_a_derivative_as_it_is_elsewhere(ask, shape):
+    value = np.ones(shape, np.float32)
+
+    def said(x):
+        try:
+            return repr(ask(x))
+        except (ArgumentError, ShapeError, TypeError) as problem:
+            return type(problem), str(problem).rpartition(";")[2]
+
+    found = []
+    functad.grad(lambda x: (found.append(said(x)), x.sum())[1])(value)
+    assert found == [said(jnp.asarray(value))]

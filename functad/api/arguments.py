@@ -173,7 +173,7 @@ def as_known(x: Any, where: Callable[[], str]) -> Any:
 
 def is_array_like(x: Any) -> bool:
     """Whether x is, or can be made, an array; Python's numbers are none."""
-    return isinstance(x, (Array, np.generic)) or hasattr(x, "__array__") or hasattr(x, "__jax_array__")
+    return isinstance(x, (Array, np.generic)) or hasattr(x, "__array__")
 
 
 def is_python_number(x: Any) -> bool:

@@ -389,10 +389,11 @@ class _Derivative:
         self._signature = signature
 
     def flatten(self) -> tuple[list[Any], tuple[Program, LinearizedTypes]]:
-        if isinstance(self._linear, LinearMap):
-            program = self._linear.to_program("linear")
-            self._linear = ReplayedLinearMap(program.close(), program.consts)
-        return self._linear.residuals, (self._linear.program, self._signature)
+        linear = self._linear  # read once: another thread may do the same
+        if isinstance(linear, LinearMap):
+            program = linear.to_program("linear")
+            self._linear = linear = ReplayedLinearMap(program.close(), program.consts)
+        return linear.residuals, (linear.program, self._signature)
 
     @property
     def _avals(self) -> Sequence[Aval]:

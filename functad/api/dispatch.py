@@ -16,7 +16,7 @@ import numpy as np
 from functad import dtypes
 from functad.array import ArrayImpl, DonatedArray, KeyArray, class_for, wrap
 from functad.config import config
-from functad.device_arrays import committed_to_cpu, gpus, held_on_cpu
+from functad.device_arrays import committed_to_cpu, gpus, held_on_cpu, hold
 from functad.exact import exact_key
 from functad.ir import Aval, Literal, Program, memoised
 from functad.pretty import escaped
@@ -213,6 +213,7 @@ class CallText:
             "ArrayImpl": ArrayImpl,
             "KeyArray": KeyArray,
             "Donated": DonatedArray,
+            "hold": hold,
             "ndarray": np.ndarray,
             "array": np.array,
             "empty": np.empty,
@@ -414,7 +415,7 @@ class CallText:
         for i, name in donated:
             leaf = self.leaves[i]
             self.add(
-                f"if type({leaf}) is {self.classes[i]}: {leaf}._value = {self.object(name)}; {leaf}.__class__ = Donated"
+                f"if type({leaf}) is {self.classes[i]}: {leaf}.__class__ = Donated; hold({leaf}, {self.object(name)})"
             )
         owned = [self.owned(i, arguments.avals[i]) for i, _ in donated]
         # What is not contiguous would be copied by each call.
@@ -461,7 +462,7 @@ class CallText:
         for i in donated:
             leaf = self.leaves[i]
             self.add(f"    if type({leaf}) is Donated:")
-            self.add(f"        v{i}.setflags(False); {leaf}.__class__ = {self.classes[i]}; {leaf}._value = v{i}")
+            self.add(f"        v{i}.setflags(False); hold({leaf}, v{i}); {leaf}.__class__ = {self.classes[i]}")
         if not hasattr(executable, "too_large"):
             self.add("    raise")
             return

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.api.arguments import check_callable, normalize_argnums
+from functad.api.arguments import check_callable, function_name, normalize_argnums
 from functad.api.autodiff import vjp
 from functad.api.compilation import jit
 
@@ -39,7 +39,7 @@ def fwd_and_bwd(
     check_callable(fun, "fwd_and_bwd")
 
     def fwd(*args: Any, **kwargs: Any) -> Any:
-        chosen = normalize_argnums(argnums, len(args), "fwd_and_bwd", "argnums")
+        chosen = normalize_argnums(argnums, len(args), "fwd_and_bwd", function_name(fun))
 
         def of_chosen(*values: Any) -> Any:
             given = dict(zip(chosen, values))

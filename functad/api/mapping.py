@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from functad.api.arguments import (
     FlatFunction,
     LeafNames,
@@ -22,11 +20,9 @@ from functad.api.arguments import (
     function_name,
     is_array_like,
 )
-from functad.array import ArrayImpl
 from functad.errors import BatchingError, TreeError
 from functad.evaluation import aval_of
 from functad.transforms.batching import batch_flat, place_batch_axis
-from functad.transforms.named_axes import naming
 from functad.tree_util import broadcast_prefix, keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
 
 MappedAxes = Any  # int, None, or a pytree of them that is a prefix of the arguments
@@ -83,13 +79,7 @@ def vmap(
         dims = [_checked_axis(d, v, names, i, in_axes) for i, (d, v) in enumerate(zip(axes, values))]
         size = _mapped_size(dims, values, names, axis_size, name, in_axes, axis_name)
         flat_fun = FlatFunction(fun, in_tree, transform="vmap")
-        if axis_name is None:
-            outs, out_dims = batch_flat(flat_fun, size, values, dims, names.origins(len(values)))
-        else:
-            positions = ArrayImpl(np.arange(size, dtype=np.int32))
-            origins = [f"the position along axis {axis_name!r}", *names.origins(len(values))]
-            named_fun = partial(_with_name, axis_name, size, flat_fun)
-            outs, out_dims = batch_flat(named_fun, size, [positions, *values], [0, *dims], origins)
+        outs, out_dims = batch_flat(flat_fun, size, values, dims, names.origins(len(values)), axis_name)
         assert flat_fun.out_tree is not None
         out_tree = flat_fun.out_tree
         if type(out_axes) is int:
@@ -105,11 +95,6 @@ def vmap(
         return tree_unflatten(out_tree, placed)
 
     return vmapped
-
-
-def _with_name(axis_name: Any, size: int, fun: Callable[..., R], position: Any, *leaves: Any) -> R:
-    with naming(axis_name, size, position):
-        return fun(*leaves)
 
 
 def _flat_axes(prefix: Any, args: Any, name: str) -> list[int | None]:

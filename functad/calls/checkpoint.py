@@ -24,7 +24,7 @@ from functad.calls.jit import jit_p
 from functad.editing.common_subexpressions import share_common_subexpressions
 from functad.editing.dead_code import eliminate_dead_code
 from functad.editing.inlining import inline_calls
-from functad.ir import Absent, Atom, Eqn, Primitive, Program, Var, memoised, program_puts_values
+from functad.ir import Absent, Atom, Eqn, Primitive, Program, Var, memoised, program_puts_values, variables_read
 from functad.lowering_rules import Defined
 from functad.primitives.barrier import put_traced, source_of
 from functad.records import NamedTuple
@@ -55,7 +55,7 @@ class _SplitDerivative(NamedTuple):
     tangent outputs; it computes everything else again.
     """
 
-    forward: Program
+    forward: Program | None  # None: the Program as it is, which is not kept with itself
     again: Program
     used: tuple[int, ...]  # the inputs that `again` takes
     out_active: tuple[bool, ...]
@@ -72,10 +72,10 @@ def _make_split(program: Program, active: tuple[bool, ...], policy: Policy | Non
     if policy is not None:
         jvp = _opened(inline_calls(jvp, kept=_is_whole), {*primals, *jvp.constvars}, policy)
     before, saved, again = _cut(jvp.replace(outvars=jvp.outvars[count_out:]), {*primals, *jvp.constvars}, policy)
-    needed = _read(again)
+    needed = variables_read(again)
     used = tuple(i for i, v in enumerate(primals) if v in needed)
     again = again.replace(invars=[*saved, *(primals[i] for i in used), *tangents], name=f"again_{program.name}")
-    forward = program
+    forward = None
     if saved:
         outvars = [*jvp.outvars[:count_out], *saved]
         name = f"forward_{program.name}"
@@ -99,7 +99,7 @@ def _cut(program: Program, known: set[Var], policy: Policy | None) -> tuple[list
         else:
             after.append(eqn)
     again = eliminate_dead_code(program.replace(eqns=after))
-    needed = _read(again)
+    needed = variables_read(again)
     return before, [v for v in saveable if v in needed], again
 
 
@@ -158,11 +158,6 @@ def _variables(eqn: Eqn) -> list[Var]:
     return [a for a in eqn.invars if isinstance(a, Var)]
 
 
-def _read(program: Program) -> set[Atom]:
-    """What the equations and outputs of a Program read."""
-    return {a for e in program.eqns for a in e.invars} | {*program.outvars}
-
-
 def _linearize(
     program: Program,
     primals: Sequence[Any],
@@ -174,6 +169,7 @@ def _linearize(
 ) -> tuple[list[Any], TangentMap]:
     forward, again, used, out_active = _split(program, tuple(active), policy)
     params = {"prevent_cse": prevent_cse, "policy": policy, "differentiated": True}
+    forward = forward or program
     results = remat(forward, primals, **params) if differentiated else eval_program(forward, primals)
     outs, saved = split_at(results, len(program.outvars))
     residuals = [*saved, *(primals[i] for i in used)]
@@ -201,7 +197,7 @@ def _call_transposed(transposed: Program, given: Sequence[Any], **params: Any) -
 
 def _without_unused_inputs(program: Program) -> tuple[Program, tuple[int, ...]]:
     def make() -> tuple[Program, tuple[int, ...]]:
-        needed = _read(program)
+        needed = variables_read(program)
         used = tuple(i for i, v in enumerate(program.invars) if v in needed)
         return program.replace(invars=[program.invars[i] for i in used]), used
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -15,10 +15,10 @@ import numpy as np
 from functad import interpreter
 from functad.config import config
 from functad.editing.inlining import inline_calls
-from functad.editing.placement import on_one_device
 from functad.editing.keys import without_keys
+from functad.editing.placement import on_one_device
 from functad.errors import ProgramError
-from functad.ir import Aval, Program, memoised
+from functad.ir import Aval, Program, kept_in, memoised
 from functad.tracing import eval_program
 
 T = TypeVar("T")
@@ -47,9 +47,7 @@ def memoised_together(programs: Sequence[Program], key: Hashable, make: Callable
                     del partners[next(iter(partners))]
                 partners[program] = {}
             table = partners[program]
-    if key not in table:
-        table.setdefault(key, make())
-    return cast(T, table[key])
+    return kept_in(table, key, make)
 
 
 def check_operands(name: str, avals: Sequence[Aval], body: Program) -> None:

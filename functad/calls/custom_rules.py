@@ -16,7 +16,7 @@ from functad.array import Array, wrap
 from functad.calls.builder import TangentMap, call_primitive, pushforward_of
 from functad.errors import ConcretizationError, DifferentiationError, LeakedTracerError, TracerError
 from functad.evaluation import aval_of
-from functad.ir import Absent, Aval, Linearize, Primitive, Program, Var, Zero, memoised
+from functad.ir import Absent, Aval, Linearize, Primitive, Program, Var, Zero
 from functad.lowering_rules import Loops
 from functad.observing import observed, watching
 from functad.primitives.common import is_linear, reduce_sum
@@ -29,11 +29,11 @@ from functad.tracing import (
     eval_program,
     has_value,
     program_from_ops,
-    trace_to_program,
 )
-from functad.transforms.batching import batch_flat, place_batch_axis
+from functad.transforms.batching import batch_flat, place_batch_axis, without_axis
 from functad.transforms.forward import is_differentiable
-from functad.transforms.programs import batch_program
+from functad.transforms.named_axes import batched_axis
+from functad.transforms.programs import batch_in_front
 from functad.transforms.reverse import LinearMap
 
 Flat = Sequence[Any]
@@ -177,20 +177,6 @@ def _call_function(program: Program, args: Flat, **params: Any) -> list[Any]:
     return list(eval_program(program, args))
 
 
-def _batched_call(program: Program, axis_size: int, dims: tuple[int | None, ...]) -> Program:
-    """The Program mapped; all its results have the mapped axis first."""
-
-    def make() -> Program:
-        batched, out_dims = batch_program(program, axis_size, dims)
-
-        def fun(*args: Any) -> list[Any]:
-            return [place_batch_axis(o, d, 0, axis_size) for o, d in zip(eval_program(batched, args), out_dims)]
-
-        return trace_to_program(fun, batched.in_avals, name=program.name)
-
-    return memoised(program, ("batch to the front", axis_size, dims), make)
-
-
 _CLOSURE = (
     "the derivative of `{name}` needs a traced value that the function, or its rule, closes over: {what}. A rule says "
     "nothing of the derivative in such a value. Instead of\n"
@@ -213,13 +199,6 @@ def _explaining(name: str) -> Iterator[None]:
 def _refuse_closures(name: str, active: Sequence[bool]) -> None:
     if any(active):
         raise LeakedTracerError(_CLOSURE.format(name=name, what="it is being differentiated"))
-
-
-def _without_axes(avals: Sequence[Aval], dims: MappedDims) -> list[Aval]:
-    """The types of one example."""
-    return [
-        a if d is None else Aval((*a.shape[:d], *a.shape[d + 1 :]), a.dtype, a.weak_type) for a, d in zip(avals, dims)
-    ]
 
 
 def _with_zeros(flags: Sequence[bool], live: Iterator[Any], avals: Sequence[Aval]) -> list[Any]:
@@ -269,13 +248,14 @@ class BatchedJvpRule:
         self.rule = rule
         self.axis_size = axis_size
         self.dims = dims
+        self.axis_name = batched_axis()
 
     def __str__(self) -> str:
         return str(self.rule)
 
     def __call__(self, primals: Flat, tangents: Flat) -> tuple[list[Any], list[Any]]:
         live = [not isinstance(t, Zero) for t in tangents]
-        avals = _without_axes([aval_of(p) for p in primals], self.dims)
+        avals = [without_axis(aval_of(p), d) for p, d in zip(primals, self.dims)]
         shown: list[Any] = []
 
         def flat(*leaves: Any) -> list[Any]:
@@ -286,7 +266,7 @@ class BatchedJvpRule:
 
         given = [*primals, *(t for t, a in zip(tangents, live) if a)]
         dims = [*self.dims, *(d for d, a in zip(self.dims, live) if a)]
-        results, found = batch_flat(flat, self.axis_size, given, dims)
+        results, found = batch_flat(flat, self.axis_size, given, dims, axis_name=self.axis_name)
         placed = [place_batch_axis(r, d, 0, self.axis_size) for r, d in zip(results, found)]
         count, out_live = shown
         outs = placed[:count]
@@ -296,7 +276,7 @@ class BatchedJvpRule:
 def _jvp_batch(
     axis_size: int, args: Flat, dims: MappedDims, *, call_jaxpr: Program, jvp: JvpRule, num_consts: int, **params: Any
 ) -> tuple[list[Any], list[int]]:
-    program = _batched_call(call_jaxpr, axis_size, tuple(dims))
+    program = batch_in_front(call_jaxpr, axis_size, tuple(dims))
     rule = BatchedJvpRule(jvp, axis_size, dims[num_consts:])
     outs = bind(custom_jvp_call_p, *args, call_jaxpr=program, jvp=rule, num_consts=num_consts, **params)
     return outs, [0] * len(outs)
@@ -354,6 +334,7 @@ class BatchedVjpRule:
         self.rule = rule
         self.axis_size = axis_size
         self.dims = dims
+        self.axis_name = batched_axis()
 
     def __str__(self) -> str:
         return str(self.rule)
@@ -366,7 +347,7 @@ class BatchedVjpRule:
             inner.extend([len(outs), backward])
             return [*outs, *residuals]
 
-        results, found = batch_flat(flat, self.axis_size, primals, self.dims)
+        results, found = batch_flat(flat, self.axis_size, primals, self.dims, axis_name=self.axis_name)
         count, backward = inner
         outs = [place_batch_axis(r, d, 0, self.axis_size) for r, d in zip(results[:count], found)]
         avals = [aval_of(p) for p in primals]
@@ -377,7 +358,7 @@ class BatchedVjpRule:
     ) -> list[Any]:
         live = [not isinstance(ct, Zero) for ct in cts]
         given = [*residuals, *(ct for ct, a in zip(cts, live) if a)]
-        one_avals = _without_axes([aval_of(ct) if a else ct.aval for ct, a in zip(cts, live)], [0] * len(cts))
+        one_avals = [without_axis(aval_of(ct) if a else ct.aval, 0) for ct, a in zip(cts, live)]
         leaving: list[bool] = []
 
         def flat(*leaves: Any) -> list[Any]:
@@ -385,7 +366,8 @@ class BatchedVjpRule:
             leaving.extend(not isinstance(ct, Zero) for ct in one)
             return [ct for ct in one if not isinstance(ct, Zero)]
 
-        results, found = batch_flat(flat, self.axis_size, given, [*residual_dims, *[0] * sum(live)])
+        dims = [*residual_dims, *[0] * sum(live)]
+        results, found = batch_flat(flat, self.axis_size, given, dims, axis_name=self.axis_name)
         placed = iter(zip(results, found))
         return [
             self._placed(*next(placed), wanted) if a else Zero(aval)
@@ -402,7 +384,7 @@ class BatchedVjpRule:
 def _vjp_batch(
     axis_size: int, args: Flat, dims: MappedDims, *, call_jaxpr: Program, fwd: VjpRule, num_consts: int, **params: Any
 ) -> tuple[list[Any], list[int]]:
-    program = _batched_call(call_jaxpr, axis_size, tuple(dims))
+    program = batch_in_front(call_jaxpr, axis_size, tuple(dims))
     rule = BatchedVjpRule(fwd, axis_size, dims[num_consts:])
     outs = bind(custom_vjp_call_p, *args, call_jaxpr=program, fwd=rule, num_consts=num_consts, **params)
     return outs, [0] * len(outs)

@@ -14,14 +14,14 @@ from functad.calls.builder import run_program
 from functad.calls.closed_call import derivative_program
 from functad.calls.common import group
 from functad.errors import DifferentiationError
-from functad.ir import Absent, Aval, Primitive, Program, Zero, memoised
+from functad.ir import Absent, Aval, Primitive, Program, Zero
 from functad.lowering_rules import Call
 from functad.primitives.arithmetic import neg, sub
 from functad.primitives.common import instantiate, is_linear
 from functad.records import NamedTuple
-from functad.tracing import bind, eval_program, trace_to_program
+from functad.tracing import bind, eval_program
 from functad.transforms.batching import place_batch_axis
-from functad.transforms.programs import batch_program
+from functad.transforms.programs import batch_in_front
 
 
 class Solver(NamedTuple):
@@ -97,23 +97,9 @@ def _batch(
     consts = args[:num_consts]
     b = [place_batch_axis(x, d, 0, axis_size) for x, d in zip(args[num_consts:], dims[num_consts:])]
     mapped_dims = (*dims[:num_consts], *(0 for _ in b))
-    mapped = {name: p and _mapped(p, axis_size, mapped_dims) for name, p in programs.items()}
+    mapped = {name: p and batch_in_front(p, axis_size, mapped_dims) for name, p in programs.items()}
     outs = linear_solve(Solver(**mapped), consts, b)
     return outs, [0] * len(outs)
-
-
-def _mapped(program: Program, axis_size: int, dims: tuple[int | None, ...]) -> Program:
-    """A Program mapped over an axis, which is the first one of all its results."""
-    return memoised(program, ("mapped in front", axis_size, dims), lambda: _mapped_in_front(program, axis_size, dims))
-
-
-def _mapped_in_front(program: Program, axis_size: int, dims: tuple[int | None, ...]) -> Program:
-    mapped, out_dims = batch_program(program, axis_size, dims)
-
-    def fun(*args: Any) -> list[Any]:
-        return [place_batch_axis(x, d, 0, axis_size) for x, d in zip(eval_program(mapped, args), out_dims)]
-
-    return trace_to_program(fun, mapped.in_avals, name=mapped.name)
 
 
 custom_linear_solve_p = Primitive(

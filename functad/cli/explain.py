@@ -107,9 +107,9 @@ def _module(where: str) -> Any:
     if where.endswith(".py"):
         if not os.path.exists(where):
             raise ArgumentError(f"explain: there is no file {where}")
-        spec = importlib.util.spec_from_file_location(os.path.basename(where)[:-3], where)
+        spec = importlib.util.spec_from_file_location(where, where)  # a name that no other module has
         assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
+        module = sys.modules[where] = importlib.util.module_from_spec(spec)  # where dataclasses look for it
         spec.loader.exec_module(module)
         return module
     if os.getcwd() not in sys.path:
@@ -147,13 +147,19 @@ def _argument(node: ast.expr) -> Any:
     if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
         return ShapeDtypeStruct(_sizes(node.slice), _dtype(node.value.id))
     if isinstance(node, ast.Dict):
-        return {ast.literal_eval(key): _argument(value) for key, value in zip(node.keys, node.values) if key}
+        return {_literal(key or value): _argument(value) for key, value in zip(node.keys, node.values)}
     if isinstance(node, (ast.Tuple, ast.List)):
         made = [_argument(one) for one in node.elts]
         return tuple(made) if isinstance(node, ast.Tuple) else made
+    return _literal(node)
+
+
+def _literal(node: ast.expr) -> Any:
     try:
-        return ast.literal_eval(node)
-    except ValueError:
+        value = ast.literal_eval(node)
+        hash(value)
+        return value
+    except (ValueError, TypeError):
         raise ArgumentError(
             f"--args: {ast.unparse(node)} is no type and no number; a type is a dtype and a shape, such as f32[8,784]"
         ) from None
@@ -162,9 +168,12 @@ def _argument(node: ast.expr) -> Any:
 def _sizes(node: ast.expr) -> tuple[int, ...]:
     try:
         sizes = ast.literal_eval(node)
-        return tuple(sizes) if isinstance(sizes, tuple) else (int(sizes),)
     except (ValueError, TypeError):
-        raise ArgumentError(f"--args: [{ast.unparse(node)}] is no shape; write sizes, such as [8,784]") from None
+        sizes = None
+    sizes = sizes if isinstance(sizes, tuple) else (sizes,)
+    if not all(type(size) is int and size >= 0 for size in sizes):
+        raise ArgumentError(f"--args: [{ast.unparse(node)}] is no shape; write sizes, such as [8,784]")
+    return sizes
 
 
 def _dtype(name: str) -> Any:

@@ -25,6 +25,7 @@ from functad.primitives.structure import broadcast_in_dim
 from functad.records import NamedTuple
 from functad.tracing import bind, eval_program, trace_to_program
 from functad.transforms.batching import place_batch_axis
+from functad.transforms.named_axes import batched_axis
 from functad.transforms.programs import batch_program, linearize_program, transpose_program
 
 
@@ -205,7 +206,7 @@ def _batch(
     index, *operands = args
     if dims[0] is not None:
         return _select_each(axis_size, index, operands, dims[1:], branches)
-    key = ("cond batched", axis_size, tuple(dims[1:]))
+    key = ("cond batched", axis_size, tuple(dims[1:]), batched_axis())
     programs, out_dims = memoised_together(branches, key, lambda: _batch_branches(branches, axis_size, tuple(dims[1:])))
     return cond(programs, index, operands), out_dims
 

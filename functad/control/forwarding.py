@@ -33,7 +33,7 @@ def _others(flags: Sequence[bool], values: Sequence[Any]) -> list[Any]:
 
 
 class _ForwardedScan(NamedTuple):
-    body: Program
+    body: Program | None  # None: as it is, for a Program is not kept with itself
     fixed: list[bool]  # of the carry: what no step changes
     copied: list[int | None]  # for each stacked result: which of the arrays it is
 
@@ -46,7 +46,7 @@ def bind_scan(
     n, m = len(consts), len(carry)
     parts = memoised(body, ("scan forwarding", n, m), lambda: _scan_parts(body, n, m))
     moving, stacked = scan.scan(
-        parts.body, [*group(parts.fixed, carry), *consts], _others(parts.fixed, carry), xs,
+        parts.body or body, [*group(parts.fixed, carry), *consts], _others(parts.fixed, carry), xs,
         length=length, reverse=reverse, unroll=unroll,
     )  # fmt: skip
     found = iter(stacked)
@@ -60,7 +60,7 @@ def _scan_parts(body: Program, num_consts: int, num_carry: int) -> _ForwardedSca
     fixed = [source == num_consts + i for i, source in enumerate(sources[:num_carry])]
     copied = [None if i is None or i < first_xs else i - first_xs for i in sources[num_carry:]]
     if not any(fixed) and all(i is None for i in copied):
-        return _ForwardedScan(body, fixed, copied)
+        return _ForwardedScan(None, fixed, copied)
     consts, carry, xs = split_at(body.invars, num_consts, num_carry)
     given, ys = body.outvars[:num_carry], body.outvars[num_carry:]
     slim = body.replace(
@@ -71,8 +71,7 @@ def _scan_parts(body: Program, num_consts: int, num_carry: int) -> _ForwardedSca
 
 
 class _While(NamedTuple):
-    cond: Program
-    body: Program
+    slim: tuple[Program, Program] | None  # condition and body; None: as they are
     fixed: list[bool]  # of the carry: what no step changes and the condition does not read
 
 
@@ -83,7 +82,8 @@ def bind_while(cond: Program, body: Program, carry: Sequence[Any]) -> list[Any]:
     n, m = len(cond_consts), len(body_consts)
     parts = memoised_together((body, cond), ("while forwarding", n, m), lambda: _while_parts(cond, n, body, m))
     fixed = group(parts.fixed, carry)
-    moving = while_loop.while_(parts.cond, cond_consts, parts.body, [*fixed, *body_consts], _others(parts.fixed, carry))
+    cond, body = parts.slim or (cond, body)
+    moving = while_loop.while_(cond, cond_consts, body, [*fixed, *body_consts], _others(parts.fixed, carry))
     return _merged(parts.fixed, fixed, moving)
 
 
@@ -93,24 +93,25 @@ def _while_parts(cond: Program, cond_nconsts: int, body: Program, body_nconsts: 
     body_consts, carry = split_at(body.invars, body_nconsts)
     fixed = [source == body_nconsts + i and cond_carry[i] not in asked for i, source in enumerate(handed_on(body))]
     if not any(fixed):
-        return _While(cond, body, fixed)
+        return _While(None, fixed)
     slim_cond = cond.replace(invars=[*cond_consts, *_others(fixed, cond_carry)])
     slim_body = body.replace(
         invars=[*group(fixed, carry), *body_consts, *_others(fixed, carry)], outvars=_others(fixed, body.outvars)
     )
-    return _While(slim_cond, slim_body, fixed)
+    return _While((slim_cond, slim_body), fixed)
 
 
 class _Cond(NamedTuple):
-    branches: list[Program]
+    branches: list[Program] | None  # None: as they are
     taken: list[int | None]  # for each result: which operand it is, whatever branch runs
 
 
 def bind_cond(branches: Sequence[Program], index: Any, operands: Sequence[Any]) -> list[Any]:
     """A choice among closed Programs; returns the results of the one chosen."""
     parts = memoised_together(branches, ("cond forwarding",), lambda: _cond_parts(branches))
-    wanted = parts.branches[0].outvars or any(map(program_has_effects, parts.branches))
-    found = iter(conditional.cond(parts.branches, index, operands)) if wanted else iter(())
+    branches = parts.branches or branches
+    wanted = branches[0].outvars or any(map(program_has_effects, branches))
+    found = iter(conditional.cond(branches, index, operands)) if wanted else iter(())
     return [next(found) if i is None else operands[i] for i in parts.taken]
 
 
@@ -118,5 +119,5 @@ def _cond_parts(branches: Sequence[Program]) -> _Cond:
     taken = [places[0] if len(set(places)) == 1 else None for places in zip(*map(handed_on, branches))]
     kept = [i is None for i in taken]
     if all(kept):
-        return _Cond(list(branches), taken)
+        return _Cond(None, taken)
     return _Cond([b.replace(outvars=group(kept, b.outvars)) for b in branches], taken)

@@ -33,6 +33,7 @@ from functad.primitives.logic import lt
 from functad.records import NamedTuple
 from functad.tracing import bind, eval_program, trace_to_program
 from functad.transforms.batching import place_batch_axis
+from functad.transforms.named_axes import batched_axis
 from functad.transforms.programs import batch_program, linearize_program, transpose_program
 
 
@@ -351,7 +352,7 @@ class _BatchedScan(NamedTuple):
 def _batched(body: Program, size: int, dims: tuple[int | None, ...], num_consts: int, num_carry: int) -> _BatchedScan:
     return memoised(
         body,
-        ("scan batched", size, dims, num_consts, num_carry),
+        ("scan batched", size, dims, num_consts, num_carry, batched_axis()),
         lambda: _batch_body(body, size, dims, num_consts, num_carry),
     )
 

@@ -35,6 +35,7 @@ from functad.records import NamedTuple
 from functad.tracing import bind, eval_program, trace_to_program
 from functad.transforms.batching import place_batch_axis
 from functad.transforms.effects import without_actions
+from functad.transforms.named_axes import batched_axis
 from functad.transforms.programs import batch_program
 
 
@@ -236,7 +237,7 @@ def _batched(
     cond: Program, body: Program, size: int, cond_dims: tuple[int | None, ...], body_dims: tuple[int | None, ...],
     carry_mapped: tuple[bool, ...],
 ) -> _BatchedWhile:  # fmt: skip
-    key = ("while batched", size, cond_dims, body_dims, carry_mapped)
+    key = ("while batched", size, cond_dims, body_dims, carry_mapped, batched_axis())
     make = partial(_batch_programs, cond, body, size, cond_dims, body_dims, carry_mapped)
     return memoised_together((body, cond), key, make)
 

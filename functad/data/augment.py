@@ -120,7 +120,8 @@ def elastic(key: Any, images: Any, strength: Any = 8.0, smoothness: Any = 4.0) -
 def _blur(size: int, deviation: Any) -> Array:
     """The matrix that takes weighted means along an axis, whose weights are a Gaussian."""
     distance = jnp.arange(size)[:, None] - jnp.arange(size)
-    weights = jnp.exp(-0.5 * (distance / deviation) ** 2)
+    # Apart: a deviation of 0 leaves each where it is.
+    weights = jnp.where(distance == 0, 1.0, jnp.exp(-0.5 * (distance / deviation) ** 2))
     return weights / weights.sum(1, keepdims=True)
 
 

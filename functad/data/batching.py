@@ -12,7 +12,7 @@ import numpy as np
 
 from functad import random
 from functad.dtypes import kind_of
-from functad.errors import ArgumentError, ShapeError
+from functad.errors import ArgumentError, ShapeError, check_int
 from functad.tree_util import keystr, tree_flatten_with_path, tree_unflatten
 
 
@@ -28,8 +28,8 @@ def batches(
 
     Args:
         data: a pytree of arrays, all with the same length n along axis 0. They may be memory-mapped, or things of other
-            kinds that have `shape`, `dtype` and, for integers of shape (n,) or a slice in brackets, items: of these no
-            more is read than a batch has.
+            kinds, such as those of h5py and zarr, that have `shape`, `dtype` and, for rising integers of shape (n,) or
+            a slice in brackets, items: of these no more is read than a batch has.
         batch_size: items in a batch; the last batch has fewer if n is no multiple of it.
         key: a random key, from which the items are shuffled: another one for each epoch. None takes them as
             they are.
@@ -65,7 +65,7 @@ class Items:
     """Data to be cut into batches, which are known to be so: a list of arrays, the structure around them, sizes."""
 
     def __init__(self, data: Any, batch_size: int, function: str) -> None:
-        check_batch_size(batch_size, function, "batch_size")
+        check_int(batch_size, f"{function}: batch_size", low=1)
         paths_and_leaves, self.structure = tree_flatten_with_path(data)
         self.arrays = [_source(leaf, f"{function}: data{keystr(path)}") for path, leaf in paths_and_leaves]
         self.length = _common_length([keystr(path) for path, _ in paths_and_leaves], self.arrays, function)
@@ -73,7 +73,7 @@ class Items:
 
     def take(self, index: slice | np.ndarray) -> Any:
         """A pytree like the data, of some of the items."""
-        return tree_unflatten(self.structure, [_native(array[index]) for array in self.arrays])
+        return tree_unflatten(self.structure, [_native(_items(array, index)) for array in self.arrays])
 
 
 class Batches:
@@ -103,15 +103,14 @@ class Batches:
         return map(self.__getitem__, range(len(self)))
 
 
-def check_batch_size(value: Any, function: str, name: str) -> None:
-    """Raise unless a number of items is an int of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise ArgumentError(f"{function}: {name} is {value!r}; it must be an int of at least 1.")
-
-
 def _source(leaf: Any, what: str) -> Any:
-    """An array, which is memory-mapped still if it was; or what NumPy takes for none, but has items of some dtype."""
-    if hasattr(leaf, "shape") and hasattr(leaf, "dtype") and not hasattr(leaf, "__array__"):
+    """An array, which is memory-mapped still if it was; or what has items of some dtype, but is none."""
+    # What can be computed with lies in memory. Files of arrays, such as h5py's and zarr's, would be read by asarray.
+    if (
+        hasattr(leaf, "shape")
+        and hasattr(leaf, "dtype")
+        and not (hasattr(leaf, "__array__") and hasattr(leaf, "__add__"))
+    ):
         return leaf
     array = np.asarray(leaf)  # copies nothing of an array on the CPU, and NumPy's indexing is cheap
     if array.dtype == object and not array.shape:
@@ -120,6 +119,14 @@ def _source(leaf: Any, what: str) -> Any:
             "array of all of them, as with numpy.stack(list(items)); what is larger than memory may be memory-mapped"
         )
     return array
+
+
+def _items(source: Any, index: slice | np.ndarray) -> Any:
+    """Some items; of what is no array by rising numbers, in whose order files are read, and h5py's must be."""
+    if isinstance(source, np.ndarray) or isinstance(index, slice):
+        return source[index]
+    order = np.argsort(index)
+    return np.asarray(source[index[order]])[np.argsort(order)]
 
 
 def _native(values: Any) -> np.ndarray:

@@ -143,11 +143,10 @@ def _download(file: RemoteFile, url: str, target: Path, timeout: float, grace: f
                     )
                 if received > file.size:
                     raise _TryFailedError(f"sent more than the {file.size:,} bytes expected", transient=False)
-        if file.sha256 is None:
-            return
-        if received < file.size:
-            raise _TryFailedError(f"broke off after {received:,} of {file.size:,} bytes", transient=True)
-        if digest.hexdigest() != file.sha256:
+        expected = received + (response.length or 0) if file.sha256 is None else file.size
+        if received < expected:
+            raise _TryFailedError(f"broke off after {received:,} of {expected:,} bytes", transient=True)
+        if file.sha256 is not None and digest.hexdigest() != file.sha256:
             raise _TryFailedError(
                 f"wrong content: SHA-256 {digest.hexdigest()}, expected {file.sha256}", transient=False
             )

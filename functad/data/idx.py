@@ -104,6 +104,10 @@ def _described(content: bytes, size: int, name: str) -> tuple[np.dtype, tuple[in
             f"{name} is {state}: its header says shape {shape} of {dtype.name}, "
             f"that is {expected_bytes:,} bytes, but {actual_bytes:,} follow the header. Fetch the file again."
         )
+    try:
+        np.broadcast_to(np.empty((), dtype), shape)  # takes no memory
+    except ValueError as error:
+        raise DataError(f"{name} holds an array of shape {shape}, which NumPy cannot hold: {error}.") from error
     return dtype, shape, start
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from functad import random
 from functad.data.batching import Batches, Items, check_key
-from functad.errors import ArgumentError
+from functad.errors import ArgumentError, check_int
 from functad.records import NamedTuple
 from functad.tree_util import tree_map
 
@@ -96,8 +96,7 @@ class DataLoader:
     def __init__(self, items: Items, key: Any, last: str, prefetch: int, position: Sequence[Any]) -> None:
         if last not in _LAST:
             raise ArgumentError(f"loader: last is {last!r}; it must be one of {', '.join(map(repr, _LAST))}")
-        if isinstance(prefetch, bool) or not isinstance(prefetch, (int, np.integer)) or prefetch < 0:
-            raise ArgumentError(f"loader: prefetch is {prefetch!r}; it is how many batches are made ahead, 0 or more")
+        check_int(prefetch, "loader: prefetch, how many batches are made ahead,", low=0)
         if last == "drop" and items.length < items.batch_size:
             raise ArgumentError(
                 f"loader: last='drop' leaves no batch, as there are only {items.length} items for a batch of "

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from functad.errors import ArgumentError
+from functad.errors import check_int
 
 _SIZE = 28
 _POINTS = 40
@@ -87,8 +87,7 @@ def synthetic_digits(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     ((100, 28, 28), dtype('float32'), dtype('int32'))
     """
     for name, value in (("n", n), ("seed", seed)):
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-            raise ArgumentError(f"synthetic_digits: {name} = {value!r} must be an int of at least 0, not negative.")
+        check_int(value, f"synthetic_digits: {name}", low=0)
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 10, n, dtype=np.int32)
     images = np.empty((n, _SIZE, _SIZE), np.float32)

@@ -9,6 +9,9 @@ import gzip
 import io
 import re
 import tarfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -176,12 +179,15 @@ def _unpack_rt_polarity(archive: Path, folder: Path) -> None:
                     file.write(_content_of(files, member))
 
 
-def _opened(archive: Path) -> tarfile.TarFile:
+@contextmanager
+def _opened(archive: Path) -> Iterator[tarfile.TarFile]:
+    """An archive to read from, which may turn out to be damaged at any member."""
     try:
-        return tarfile.open(archive)
-    except tarfile.TarError as error:
+        with tarfile.open(archive) as files:
+            yield files
+    except (tarfile.TarError, EOFError, zlib.error) as error:
         raise DataError(
-            f"{archive.name} could not be unpacked ({error}); what was downloaded is no such archive"
+            f"{archive.name} could not be unpacked ({error}); what was downloaded is no such archive, or not all of it"
         ) from error
 
 

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from functad import random
-from functad.data.batching import check_batch_size
-from functad.errors import ArgumentError
+from functad.errors import ArgumentError, check_int
 
 PADDING, UNKNOWN = 0, 1
 
@@ -173,8 +172,8 @@ def buckets(lengths: Any, batch_size: int, *, key: Any = None, step: int = 16) -
     >>> buckets([3, 20, 5, 16, 4], 2, step=8)
     [(array([0, 2]), 8), (array([4]), 8), (array([3]), 16), (array([1]), 24)]
     """
-    check_batch_size(batch_size, "buckets", "batch_size")
-    check_batch_size(step, "buckets", "step")
+    check_int(batch_size, "buckets: batch_size", low=1)
+    check_int(step, "buckets: step", low=1)
     rounded = -(-np.maximum(np.asarray(lengths), 1) // step) * step
     order_key, batch_key = (None, None) if key is None else random.split(key)
     order = np.arange(len(rounded)) if key is None else np.asarray(random.permutation(order_key, len(rounded)))

@@ -149,7 +149,7 @@ def _say(
             f"debug.{name}: the first argument must be a format string, but is {fmt!r}; write debug.{name}('{{}}', x)"
         )
     if not skip_format_check:
-        _check_placeholders(fmt, args, kwargs)
+        _check_placeholders(f"debug.{name}", fmt, args, kwargs)
     flat, operands = flat_callback(_Say(name, write, fmt), args, kwargs, f"debug.{name}", takes_anything=True)
     debug_callback(flat, operands, ordered)
 
@@ -171,17 +171,20 @@ def _plain(x: Any) -> Any:
     return np.asarray(x) if isinstance(x, Array) and not isinstance(x, KeyArray) else x
 
 
-def _check_placeholders(fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _check_placeholders(name: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     try:
-        _Placeholders().vformat(fmt, args, kwargs)
+        _Placeholders(name).vformat(fmt, args, kwargs)
     except ArgumentError:
         raise
     except ValueError as problem:
-        raise ArgumentError(f"debug.print: {fmt!r} is no format string: {problem}") from None
+        raise ArgumentError(f"{name}: {fmt!r} is no format string: {problem}") from None
 
 
 class _Placeholders(string.Formatter):
     """Formats nothing, but raises unless every placeholder has an argument and every argument a placeholder."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     def vformat(self, format_string: str, args: Any, kwargs: Any) -> str:
         self.fmt = format_string
@@ -190,12 +193,12 @@ class _Placeholders(string.Formatter):
     def get_value(self, key: int | str, args: Any, kwargs: Any) -> Any:
         if isinstance(key, int) and key >= len(args):
             raise ArgumentError(
-                f"debug.print: {self.fmt!r} has a placeholder number {key}, but there are only {len(args)} positional "
+                f"{self.name}: {self.fmt!r} has a placeholder number {key}, but there are only {len(args)} positional "
                 "arguments; pass the missing value, or write {{ and }} for braces"
             )
         if isinstance(key, str) and key not in kwargs:
             raise ArgumentError(
-                f"debug.print: {self.fmt!r} has a placeholder {{{key}}}, but there is no keyword argument {key}; "
+                f"{self.name}: {self.fmt!r} has a placeholder {{{key}}}, but there is no keyword argument {key}; "
                 "pass it, or write {{ and }} for braces"
             )
         return _ANYTHING
@@ -211,8 +214,9 @@ class _Placeholders(string.Formatter):
         unused += [k for k in kwargs if k not in used_args]
         if unused:
             raise ArgumentError(
-                f"debug.print: {self.fmt!r} has no placeholder for the arguments {', '.join(unused)}. It must be a "
-                "plain string with placeholders, and no f-string, which would be filled in here: debug.print('{}', x)"
+                f"{self.name}: {self.fmt!r} has no placeholder for the arguments {', '.join(unused)}. It must be a "
+                "plain string with placeholders, and no f-string, which would be filled in here: "
+                f"{self.name}('{{}}', x)"
             )
 
 

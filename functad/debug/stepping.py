@@ -17,8 +17,8 @@ from functad.api.inspection import trace_function
 from functad.array import value_of
 from functad.dtypes import kind_of
 from functad.editing.inlining import inline_calls
-from functad.editing.placement import on_one_device
 from functad.editing.keys import without_keys
+from functad.editing.placement import on_one_device
 from functad.errors import ArgumentError
 from functad.evaluation import implementation
 from functad.ir import Atom, Program, Var

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 from functad import machine_model
 from functad.array import ArrayImpl
-from functad.ir import Atom, Aval, Eqn, Literal, Primitive, Program, Var
+from functad.ir import Atom, Aval, Eqn, Literal, Program, Var, registry
 from functad.lowering_rules import (
     Call,
     Callback,
@@ -31,6 +30,7 @@ from functad.lowering_rules import (
     Scattered,
 )
 
+_BY_FUNCTIONS = (Indexed, Scattered, Loops)  # what functions of functad's say, the name of their primitive tells
 _AS_THEY_PRINT = {bool, int, str, bytes, type(None), type(Ellipsis)}
 
 
@@ -87,34 +87,20 @@ def _literal(literal: Literal) -> str:
 def _operation(eqn: Eqn) -> str:
     """The primitive and its parameters; of a call the Program alone, whose equations will stand in its place."""
     rule, params = eqn.primitive.lower, eqn.params
+    if isinstance(rule, _BY_FUNCTIONS) and registry.get(eqn.primitive.name) is not eqn.primitive:
+        raise _NoTextError
     if isinstance(rule, Placement):  # wherever that is, the Program runs on one device
         return eqn.primitive.name
     if isinstance(rule, (Callback, Defined)):
         raise _NoTextError
     if isinstance(rule, Call):
         return f"{eqn.primitive.name} {rule.again(**params)} {_value(params[rule.parameter])}"
-    own = _primitive(eqn.primitive)
+    own = eqn.primitive.name
     if isinstance(rule, Scalar):
         own += repr(rule.text(eqn))
     elif isinstance(rule, (Reduction, Running)):
         own += f" {rule.kind}"
     return f"{own} {_value(params)}" if params else own
-
-
-@cache
-def _primitive(primitive: Primitive) -> str:
-    """A name, and what else decides about code; kernels that a function writes must be functad's own."""
-    rule = primitive.lower
-    if isinstance(rule, (Indexed, Scattered, Loops)) and not _is_of_functad(rule.rule):
-        raise _NoTextError
-    return primitive.name
-
-
-def _is_of_functad(function: Callable[..., Any]) -> bool:
-    if isinstance(function, partial):
-        given = (*function.args, *function.keywords.values())
-        return all(_is_of_functad(f) for f in (function.func, *filter(callable, given)))
-    return function.__module__.startswith("functad.")
 
 
 def _value(value: Any) -> str:

@@ -15,6 +15,7 @@ from functad.lowering_rules import Indexed
 from functad.records import NamedTuple
 
 _CANDIDATES = 12  # periods that are tried
+_FEWEST_STEPS = 4  # steps that are worth a word
 
 
 class RepeatedSteps(NamedTuple):
@@ -32,8 +33,8 @@ class RepeatedSteps(NamedTuple):
         return self.start + self.length * self.steps
 
 
-def repeated_steps(program: Program, least: int = 4) -> list[RepeatedSteps]:
-    """The runs of at least so many equal steps, in the order in which they stand; the longest are found first.
+def repeated_steps(program: Program) -> list[RepeatedSteps]:
+    """The runs of at least four equal steps, in the order in which they stand; the longest are found first.
 
     >>> import functad
     >>> def f(x, w):
@@ -51,9 +52,9 @@ def repeated_steps(program: Program, least: int = 4) -> list[RepeatedSteps]:
     waiting = [(0, len(numbers))]
     while waiting:
         start, stop = waiting.pop()
-        if stop - start < max(2 * least, 8):
+        if stop - start < 2 * _FEWEST_STEPS:
             continue
-        for run in _runs(numbers[start:stop], start, least):
+        for run in _runs(numbers[start:stop], start):
             if _is_alike(program.eqns, run, made):
                 found.append(run)
                 waiting += [(start, run.start), (run.stop, stop)]
@@ -77,7 +78,7 @@ def _kind(eqn: Eqn, lines: dict[Hashable, int]) -> Hashable:
     return eqn.primitive, line, given, values, tuple((v.aval.shape, v.aval.dtype) for v in eqn.outvars)
 
 
-def _runs(numbers: np.ndarray, offset: int, least: int) -> Iterator[RepeatedSteps]:
+def _runs(numbers: np.ndarray, offset: int) -> Iterator[RepeatedSteps]:
     """For each likely length of a step the longest run, those first that cover most."""
     last: dict[int, int] = {}
     distances: Counter[int] = Counter()
@@ -92,7 +93,7 @@ def _runs(numbers: np.ndarray, offset: int, least: int) -> Iterator[RepeatedStep
         starts, extents = edges[::2], edges[1::2] - edges[::2]
         at = int(np.argmax(extents))
         steps = int(extents[at]) // length + 1
-        if steps >= least:
+        if steps >= _FEWEST_STEPS:
             runs.append(RepeatedSteps(int(starts[at]) + offset, length, steps))
     runs.sort(key=lambda run: (-run.length * run.steps, run.length))
     yield from runs

@@ -209,6 +209,13 @@ def _check_of(eqn: Eqn) -> RaisingCheck | None:
     return flat.fun if isinstance(flat.fun, RaisingCheck) else None
 
 
+def _holds_check(eqn: Eqn) -> bool:
+    def somewhere(program: Program) -> bool:
+        return memoised(program, ("holds a check",), lambda: any(map(_holds_check, program.eqns)))
+
+    return _check_of(eqn) is not None or any(map(somewhere, _programs_of(eqn)))
+
+
 def _programs_of(eqn: Eqn) -> list[Program]:
     """The Programs that an equation runs, in the order in which the interpreter comes by."""
     params = eqn.params
@@ -241,8 +248,8 @@ class _Walk:
                 lines.source = eqn.source
                 operands = [read(a) for a in eqn.invars]
                 count = sum(1 for _ in _sites_of(eqn, self.kinds))
-                if count or _check_of(eqn):
-                    error, outs = self.equation(eqn, operands, error, first) if count else (error, [])
+                if count or _holds_check(eqn):
+                    error, outs = self.equation(eqn, operands, error, first)
                 else:
                     outs = bind(eqn.primitive, *operands, **eqn.params)
                     outs = outs if eqn.primitive.multiple_results else [outs]
@@ -253,8 +260,10 @@ class _Walk:
         return error, [read(a) for a in program.outvars]
 
     def equation(self, eqn: Eqn, operands: list[Any], error: list[Any], first: int) -> tuple[list[Any], list[Any]]:
-        """One that may fail."""
+        """One that may fail, or holds a check: if nobody looks for those, it is dropped."""
         if asked := _check_of(eqn):
+            if not user_checks <= self.kinds:
+                return error, []
             failed, number, payloads = first_failed(*_unmapped(eqn.params["callback"], operands))
             return self.failing(error, failed, first + number, dict(enumerate(payloads)), asked.sites, first), []
         special = {scan_p: self.scan, while_p: self.while_loop, cond_p: self.cond}.get(eqn.primitive)
@@ -356,6 +365,3 @@ def _unmapped(callback: Any, operands: Sequence[Any]) -> tuple[Any, ...]:
     for size, dims in callback.axes:
         mapped = vmap(mapped, in_axes=tuple(dims), axis_size=size)
     return tuple(mapped(*operands))
-
-
-# --- what need not be asked for ----------------------------------------------------------------------------

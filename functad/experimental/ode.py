@@ -140,7 +140,7 @@ def _odeint(dynamics: Dynamics, options: _Options, y0: Any, times: Any, args: tu
     def advance(state: _IntegratorState, target: Any) -> tuple[_IntegratorState, Any]:
         def unfinished(carry: tuple[Any, _IntegratorState]) -> Any:
             count, state = carry
-            return (state.t < target) & (count < most) & (state.length > 0)
+            return (state.t < target) & (count < most) & (state.t + state.length > state.t)
 
         def step(carry: tuple[Any, _IntegratorState]) -> tuple[Any, _IntegratorState]:
             return carry[0] + 1, _step(slope, options, carry[1])

@@ -12,9 +12,7 @@ from functools import partial
 from keyword import iskeyword
 from typing import Any, NoReturn
 
-import numpy as np
-
-from functad.errors import CustomRuleError
+from functad.errors import CustomRuleError, is_int
 from functad.extend.scalars import unknown_word
 from functad.lowering_rules import Loops
 
@@ -68,7 +66,7 @@ class OwnKernels:
         for word in (name, *buffers):
             if not isinstance(word, str) or not word.isidentifier() or iskeyword(word) or word in _BUILTINS:
                 self._fail(f"names {word!r}, but kernels and buffers take names of variables other than {_TAKEN}")
-        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0:
+        if not is_int(n, 0):
             self._fail(f"says that kernel `{name}` has {n!r} steps, but that is an integer, 0 or more")
         for parameter, given in buffers.items():
             if not (isinstance(given, tuple) and len(given) == 2 and given[1] in _MODES):

@@ -6,8 +6,8 @@ Knows the record of a primitive, which it fills rule by rule. functad's own prim
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, TypeVar, cast
+from functools import cached_property, partial
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 
@@ -36,11 +36,6 @@ class _AnyPrimitive(type):
         return isinstance(instance, Primitive)
 
 
-def is_open(primitive: Primitive) -> bool:
-    """Whether rules can be registered for a primitive."""
-    return issubclass(type(primitive), OpenPrimitive)
-
-
 class OpenPrimitive(Primitive, metaclass=_AnyPrimitive):
     """An operation of your own: a name, to which rules are registered. `functad.extend.core.Primitive` is its name.
 
@@ -66,6 +61,8 @@ class OpenPrimitive(Primitive, metaclass=_AnyPrimitive):
     Array([4., 8.], dtype=float32)
     """
 
+    is_open: ClassVar[bool] = True
+
     def __init__(self, name: str) -> None:
         table = "no rule is registered: functad.interpreters"
         fields: dict[str, Any] = {
@@ -87,10 +84,15 @@ class OpenPrimitive(Primitive, metaclass=_AnyPrimitive):
             note_redefinition()
         own_primitives[name] = self
 
+    @cached_property
+    def runs_functions(self) -> bool:
+        """The implementation that is registered is the user's function, whatever the operation is compiled to."""
+        return self.implementation is not None or super().runs_functions
+
     def __setattr__(self, field: str, value: Any) -> None:
         """Unlike a record, it changes: what was traced by a rule that is replaced is traced again."""
         before = self.__dict__.get(field)
-        for derived in ("derives_by_rule", "runs_functions", "takes_keys", "takes_narrow"):
+        for derived in _DERIVED:
             self.__dict__.pop(derived, None)
         object.__setattr__(self, field, value)
         if not (before is None or before is False or isinstance(before, (Absent, Defined))):
@@ -183,13 +185,16 @@ class OpenPrimitive(Primitive, metaclass=_AnyPrimitive):
         return found if self.multiple_results else found[0]
 
 
+_DERIVED = [name for name, field in vars(Primitive).items() if isinstance(field, cached_property)]
+
+
 def own(primitive: Primitive, what: str) -> OpenPrimitive:
     """The primitive, if rules can be registered for it.
 
     Raises:
         ArgumentError: it is one of functad's own, whose rules stand.
     """
-    if is_open(primitive):
+    if primitive.is_open:
         return cast(OpenPrimitive, primitive)
     raise ArgumentError(
         f"{what} of `{primitive}` is functad's own and cannot be replaced; make a Primitive of your own, or give a "

@@ -12,7 +12,7 @@ from functad.absent import absent
 from functad.api.arguments import leaf_aval
 from functad.editing.dead_code import eliminate_dead_code
 from functad.extend.linear_util import WrappedFun
-from functad.ir import Aval, Program, Var
+from functad.ir import Aval, Program, variables_read
 from functad.tracing import Trace, Tracer, program_from_ops, trace_to_program
 
 DynamicJaxprTracer = JaxprTracer = Tracer
@@ -137,7 +137,7 @@ def dce_jaxpr(
     """
     outvars = [v for v, used in zip(jaxpr.outvars, used_outputs, strict=True) if used]
     program = eliminate_dead_code(jaxpr.replace(outvars=outvars))
-    needed = {a for e in program.eqns for a in e.invars if isinstance(a, Var)} | {*outvars}
+    needed = variables_read(program)
     kept = [instantiate] * len(program.invars) if isinstance(instantiate, bool) else list(instantiate)
     used_inputs = [k or v in needed for v, k in zip(program.invars, kept, strict=True)]
     return program.replace(invars=[v for v, used in zip(program.invars, used_inputs) if used]), used_inputs

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from functad.all_primitives import registry
-from functad.extend.primitive import OpenPrimitive, is_open, own
+from functad.extend.primitive import OpenPrimitive, own
 from functad.ir import Absent, Primitive
 
 
@@ -39,7 +39,7 @@ class RuleTable(Mapping[Primitive, Callable[..., Any]]):
         if primitive in self._registered:
             return self._registered[primitive]
         rule = getattr(primitive, self._field)
-        if is_open(primitive) or isinstance(rule, Absent):
+        if primitive.is_open or isinstance(rule, Absent):
             raise KeyError(primitive)
         return self._given(primitive, rule)
 

@@ -6,6 +6,7 @@ This file must not know what the arrays are for, nor how a format is made.
 from __future__ import annotations
 
 import os
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -19,7 +20,10 @@ from functad.io.trees import fitted
 from functad.system.cache import atomic_write, part_of
 
 # What zipfile, NumPy and json raise for content that they cannot read.
-_DAMAGES = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, TypeError, RuntimeError, RecursionError)
+_DAMAGES = (
+    *(zipfile.BadZipFile, zlib.error, tokenize.TokenError, SyntaxError, EOFError),
+    *(ValueError, KeyError, TypeError, OverflowError, RuntimeError),
+)
 
 
 def save(path: str | os.PathLike[str], tree: Any) -> None:

@@ -5,13 +5,13 @@ Knows steps, not how they came about. With `config.check_programs` every schedul
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
 from functad.errors import ProgramError
-from functad.lowering.memory.buffers import Buffer, Storage
+from functad.lowering.memory.buffers import Storage
 from functad.lowering.nests.nest import POST
 from functad.lowering.schedule import Schedule
-from functad.lowering.steps import BranchStep, GemmStep, LoopStep, NestStep, PlainStep, Step
+from functad.lowering.steps import BranchStep, GemmStep, LoopStep, NestStep, PlainStep, Step, accesses
 
 
 def check_schedule(schedule: Schedule) -> None:
@@ -72,7 +72,8 @@ class _Memory:
     def _plain(self, step: PlainStep) -> None:
         reads: list[Storage] = []
         writes: list[Storage] = []
-        for buffer, is_written in _accesses(step):
+        _check(step)
+        for buffer, is_written in accesses(step):
             if buffer.size and buffer.storage.is_data:
                 (writes if is_written else reads).append(buffer.storage)
         updates = isinstance(step, NestStep) and step.nest.update is not None
@@ -95,8 +96,8 @@ class _Memory:
         self.run(step.after)
 
 
-def _accesses(step: PlainStep) -> Iterator[tuple[Buffer, bool]]:
-    """Each buffer of a step, and whether it is written; positions are checked on the way."""
+def _check(step: PlainStep) -> None:
+    """That a step alone is as it must be."""
     if isinstance(step, NestStep):
         nest = step.nest
         if not (nest.accumulators or any(nest.reduced)) and any(s.level == POST for s in nest.stores):
@@ -105,28 +106,18 @@ def _accesses(step: PlainStep) -> Iterator[tuple[Buffer, bool]]:
             raise ProgramError(f"{step.name} carries `{nest.carries[0].name}` along none of its loops")
         if nest.ordered and (nest.update is None or len(nest.stores) > 1):
             raise ProgramError(f"{step.name} has an order of its steps, but not one update and nothing else")
-        for buffer, offset, is_written in nest.accesses():
+        for buffer, offset, _ in nest.accesses():
             if nest.points and not (0 <= offset.low and offset.high < buffer.size):
                 reach = f"{offset.low} to {offset.high} of `{buffer.name}`"
                 raise ProgramError(f"{step.name} reaches {reach}, which has {buffer.size} elements")
-            yield buffer, is_written
     elif isinstance(step, GemmStep):
-        if step.k:
-            yield from ((step.a, False), (step.b, False))
-        yield from [(step.c, False)] * bool(step.beta)
-        yield step.c, True
-        _check_extents(step)
-    else:
-        yield from _of_parameters(step.parameters)
+        _check_matrices(step)
 
 
-def _of_parameters(parameters: Iterable[tuple[str, Buffer, str]]) -> Iterator[tuple[Buffer, bool]]:
-    for _, buffer, mode in parameters:
-        yield buffer, mode != "r"
-
-
-def _check_extents(step: GemmStep) -> None:
-    """That the last element of each matrix lies within its buffer."""
+def _check_matrices(step: GemmStep) -> None:
+    """That all matrices are of one dtype, and the last element of each lies within its buffer."""
+    if len(dtypes := {b.dtype.name for b in (step.a, step.b, step.c)}) > 1:
+        raise ProgramError(f"{step.name} multiplies matrices of the dtypes {', '.join(sorted(dtypes))}")
     a_rows, a_columns = (step.k, step.m) if step.ta else (step.m, step.k)
     b_rows, b_columns = (step.n, step.k) if step.tb else (step.k, step.n)
     for buffer, start, apart, rows, columns, ld in (

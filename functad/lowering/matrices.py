@@ -164,5 +164,7 @@ def _layout(values: Values, atom: Atom, groups: Any) -> tuple[Buffer, Matrices] 
     if len(builder.nest.statements) != 1 or not builder.loaded:
         return None
     ((var, position),) = builder.loaded
+    if var.aval.dtype != atom.aval.dtype:  # a load computes floats of 16 bits as float32
+        return None
     layout = as_matrices(position, builder.index, groups)
     return None if layout is None else (values.assignment.buffer(var), layout)

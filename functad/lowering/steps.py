@@ -336,35 +336,37 @@ def with_waiting(steps: Sequence[Step]) -> list[Step]:
         if isinstance(step, NestStep) and step.may_wait:
             waiting.append(step)
             continue
-        if isinstance(step, ControlStep) or not set().union(*map(_touched, waiting)).isdisjoint(_touched(step)):
+        if isinstance(step, ControlStep) or not set().union(*map(memory_touched, waiting)).isdisjoint(
+            memory_touched(step)
+        ):
             found += waiting
             waiting = []
         found.append(step)
     return found + waiting
 
 
-def _touched(step: PlainStep) -> set[Storage]:
+def accesses(step: PlainStep) -> list[tuple[Buffer, bool]]:
+    """Each buffer of a step, and whether it is written."""
     if isinstance(step, NestStep):
-        return {buffer.storage.memory for buffer, _, _ in step.nest.accesses()}
+        return [(buffer, is_written) for buffer, _, is_written in step.nest.accesses()]
     if isinstance(step, GemmStep):
-        return {buffer.storage.memory for buffer in (step.a, step.b, step.c)}
-    return {buffer.storage.memory for _, buffer, _ in step.parameters}
+        return [(step.a, False), (step.b, False), (step.c, True)]
+    return [(buffer, mode != "r") for _, buffer, mode in step.parameters]
+
+
+def memory_touched(step: PlainStep) -> set[Storage]:
+    """The memory that a step reads or writes to."""
+    return {buffer.storage.memory for buffer, _ in accesses(step)}
 
 
 def written_by(step: Step) -> set[Storage]:
-    """What a step may write to; of a loop or branch, all that it touches."""
+    """What a step may write to; of a loop or branch, all that it holds, too."""
     found: set[Storage] = set()
     for one in inner_steps([step]):
         if isinstance(one, ControlStep):
             found.update(s.memory for s in one.holds)
-        elif isinstance(one, NestStep):
-            found.update(s.buffer.storage.memory for s in one.nest.stores)
-        elif isinstance(one, GemmStep):
-            found.add(one.c.storage.memory)
-        elif isinstance(one, KernelStep | ConvolutionStep | SortStep):
-            found.update(b.storage.memory for _, b, mode in one.parameters if mode != "r")
         else:
-            found.update(b.storage.memory for b in one.outs)
+            found.update(buffer.storage.memory for buffer, is_written in accesses(one) if is_written)
     return found
 
 

@@ -57,6 +57,10 @@ ELEMENTS_FROM_ONE = 16
 DEEPEST_INLINE = 50
 """equations one behind another that are followed into a nest. Bound, and keeps recursion shallow."""
 
+LONGEST_INDEX = 64
+"""names in the index at which what is reshaped lies in memory, at most, if it is moved where it is read: each reshape
+behind a transpose may double them. Bound."""
+
 CARRIED_OPERATIONS = 3
 """operations of a nest that carries a value along few rows, or short ones, at most: threads, or vectors, would do them
 apart. Compared: one before and one after a running sum take 0.6 to 1.0 of the time that they take apart, six up to

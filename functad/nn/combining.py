@@ -13,7 +13,17 @@ from functad import numpy as jnp
 from functad import random
 from functad.api import eval_shape
 from functad.errors import ArgumentError, ShapeError, TreeError
-from functad.nn.layer import Layer, applied, check_layers, check_one_array, combination, first_buffers, struct_of
+from functad.nn.layer import (
+    Layer,
+    applied,
+    check_keys,
+    check_layers,
+    check_one_array,
+    combination,
+    first_buffers,
+    struct_of,
+)
+from functad.records import NamedTuple
 
 
 def serial(*layers: Layer, **named: Layer) -> Layer:
@@ -49,7 +59,7 @@ def serial(*layers: Layer, **named: Layer) -> Layer:
         x, params = struct_of(x), []
         for layer, layer_key in zip(layers, split_key(key, len(layers)), strict=True):
             params.append(layer.init(layer_key, x))
-            x = _shape_after(layer, params[-1], x)
+            x = _shape_after(layer, params[-1], x, first_buffers(layer, x))
         return _packed(params, names)
 
     def buffers(x: Any) -> Any:
@@ -57,15 +67,13 @@ def serial(*layers: Layer, **named: Layer) -> Layer:
         for layer in layers:
             found.append(first_buffers(layer, x))
             params = eval_shape(lambda x, layer=layer: layer.init(random.key(0), x), x)
-            x = _shape_after(layer, params, x)
+            x = _shape_after(layer, params, x, found[-1])
         return _packed(found, names)
 
     def run(params: Any, x: Any, buffers: Any, key: Any, train: bool) -> tuple[Any, Any]:
         new = []
-        for layer, part, layer_params, layer_buffers, layer_key in _shares(
-            "serial", layers, names, params, buffers, key
-        ):
-            x, after = applied(layer, part, layer_params, x, layer_buffers, layer_key, train)
+        for share in _shares("serial", layers, names, params, buffers, key):
+            x, after = share.applied(x, train)
             new.append(after)
         return x, _packed(new, names)
 
@@ -104,8 +112,7 @@ def parallel(*layers: Layer, join: Callable[[tuple[Any, ...]], Any] = lambda out
         return _packed([first_buffers(layer, x) for layer in layers], names)
 
     def run(params: Any, x: Any, buffers: Any, key: Any, train: bool) -> tuple[Any, Any]:
-        entries = _shares("parallel", layers, names, params, buffers, key)
-        pairs = [applied(layer, part, p, x, b, k, train) for layer, part, p, b, k in entries]
+        pairs = [share.applied(x, train) for share in _shares("parallel", layers, names, params, buffers, key)]
         return join(tuple(y for y, _ in pairs)), _packed([new for _, new in pairs], names)
 
     return combination("parallel", layers, init, run, buffers)
@@ -165,21 +172,28 @@ def _entries(params: Any, layers: tuple[Layer, ...], names: tuple[str, ...], nam
     if not names:
         check_entries(params, layers, name)
         return list(params)
-    if not isinstance(params, dict) or set(params) != set(names):
-        kind = f"a dict with {' and '.join(map(repr, params))}" if isinstance(params, dict) else repr(params)
-        raise TreeError(
-            f"{name}: params are {kind:.80}, but must be a dict with {' and '.join(map(repr, names))}; pass what "
-            "init(key, x) of this very network returned"
-        )
+    check_keys(params, names, name)
     return [params[each] for each in names]
+
+
+class _LayerShare(NamedTuple):
+    """A layer with its key in the params, and what it gets of them, of the buffers and of the random key."""
+
+    layer: Layer
+    part: Any
+    params: Any
+    buffers: Any
+    key: Any
+
+    def applied(self, x: Any, train: bool) -> tuple[Any, Any]:
+        return applied(self.layer, self.part, self.params, x, self.buffers, self.key, train)
 
 
 def _shares(
     name: str, layers: tuple[Layer, ...], names: tuple[str, ...], params: Any, buffers: Any, key: Any
-) -> Iterator[tuple[Layer, Any, Any, Any, Any]]:
-    """Each layer with its key in the params, and what it gets of them, of the buffers and of the random key."""
+) -> Iterator[_LayerShare]:
     entries, keys = _entries(params, layers, names, name), split_key(key, len(layers))
-    return zip(layers, names or range(len(layers)), entries, _buffers_of(buffers, layers, names), keys)
+    return map(_LayerShare, layers, names or range(len(layers)), entries, _buffers_of(buffers, layers, names), keys)
 
 
 def _buffers_of(buffers: Any, layers: tuple[Layer, ...], names: tuple[str, ...]) -> list[Any]:
@@ -191,9 +205,8 @@ def _buffers_of(buffers: Any, layers: tuple[Layer, ...], names: tuple[str, ...])
     return [None] * len(layers)
 
 
-def _shape_after(layer: Layer, params: Any, x: Any) -> Any:
+def _shape_after(layer: Layer, params: Any, x: Any, buffers: Any) -> Any:
     """The shapes and dtypes of the output of a layer."""
-    buffers = first_buffers(layer, x)
     return eval_shape(lambda params, x: applied(layer, None, params, x, buffers, None, False)[0], params, x)
 
 

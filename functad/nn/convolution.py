@@ -10,9 +10,9 @@ from typing import Any
 
 from functad import lax, random
 from functad import numpy as jnp
-from functad.errors import ArgumentError, ShapeError
+from functad.errors import ArgumentError, ShapeError, check_int
 from functad.nn.initializers import DEFAULT_KERNEL_INIT, Initializer, zeros
-from functad.nn.layer import Layer, check_count, check_floats, check_one_array, check_params, struct_of
+from functad.nn.layer import Layer, check_floats, check_one_array, check_params, struct_of
 from functad.nn.layout import PaddingArgument, check_input, check_window, checked_padding, per_axis, window_and_layout
 
 # The kernel of every layout: space, input channels, output channels, as initializers expect it.
@@ -71,8 +71,8 @@ def Conv(
     strides_ = per_axis(strides, rank, "strides", name)
     dilation_ = per_axis(dilation, rank, "dilation", name)
     padding_ = checked_padding(padding, rank, name)
-    check_count(features, "features", "Conv")
-    check_count(groups, "groups", name)
+    check_int(features, "Conv: features", low=1)
+    check_int(groups, f"{name}: groups", low=1)
     if features % groups:
         raise ArgumentError(f"{name}: groups={groups} must divide the {features} output channels")
     wanted_params: dict[str, tuple[int | None, ...]] = {"kernel": (*window, None, features)}
@@ -176,7 +176,7 @@ def ConvTranspose(
     rank = len(window)
     strides_ = per_axis(strides, rank, "strides", name)
     padding_ = checked_padding(padding, rank, name)
-    check_count(features, "features", "ConvTranspose")
+    check_int(features, "ConvTranspose: features", low=1)
     wanted: dict[str, tuple[int | None, ...]] = {"kernel": (*window, None, features)}
     if use_bias:
         wanted["bias"] = (features,)

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from functad import numpy as jnp
-from functad.array import ArrayImpl
 from functad.dtypes import kind_of
-from functad.errors import ArgumentError, DTypeError
+from functad.errors import ArgumentError, DTypeError, check_int
+from functad.nn.functions import first_outside
 from functad.nn.initializers import Initializer, normal
-from functad.nn.layer import Layer, check_count, check_one_array, check_params
+from functad.nn.layer import Layer, check_one_array, check_params
 
 _NORMAL = normal(1.0)
 
@@ -50,8 +48,8 @@ def Embedding(count: int, features: int, embedding_init: Initializer = _NORMAL, 
     Array([1., 1., 0., 0., 2.], dtype=float32)
     """
     name = f"Embedding({count}, {features})"
-    check_count(count, "count", "Embedding")
-    check_count(features, "features", "Embedding")
+    check_int(count, "Embedding: count", low=1)
+    check_int(features, "Embedding: features", low=1)
     wanted: dict[str, tuple[int | None, ...]] = {"embedding": (count, features)}
 
     def init(key: Any, x: Any) -> dict[str, Any]:
@@ -65,12 +63,10 @@ def Embedding(count: int, features: int, embedding_init: Initializer = _NORMAL, 
         check_one_array(x, name)
         x = jnp.asarray(x)
         _check_integers(x, name)
-        if isinstance(x, ArrayImpl):  # tracers have no values to check
-            numbers = np.asarray(x)
-            rows = table.shape[0]
-            wrong = numbers[(numbers < 0) | (numbers >= rows)]
-            if wrong.size:
-                raise ArgumentError(f"{name}: the input holds {wrong[0]}, but there are {rows} rows (0..{rows - 1})")
+        rows = table.shape[0]
+        wrong = first_outside(x, rows)
+        if wrong is not None:
+            raise ArgumentError(f"{name}: the input holds {wrong}, but there are {rows} rows (0..{rows - 1})")
         return table[x]
 
     return Layer(init, apply, name)

@@ -18,13 +18,16 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from functad import dtypes, lax
 from functad import numpy as jnp
 from functad.api.custom_rules import custom_jvp
-from functad.array import Array
+from functad.array import Array, ArrayImpl
 from functad.calls.compound import compound
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, ShapeError
+from functad.numpy.promotion import canonical_axis, widened
 
 AxisArgument = int | Sequence[int] | None
 
@@ -332,7 +335,7 @@ def glu(x: Any, axis: int = -1) -> Array:
     Array([0.5, 2. ], dtype=float32)
     """
     x = _inexact(x)
-    size = x.shape[axis]
+    size = x.shape[canonical_axis("glu", axis, x.ndim)]
     if size % 2:
         raise ShapeError(
             f"glu: axis {axis} of an array of shape {x.shape} has size {size}, which is odd; it must split "
@@ -405,17 +408,7 @@ def logsumexp(
     >>> logsumexp(jnp.array([1000., 1000.]))
     Array(1000.6932, dtype=float32)
     """
-    a = _inexact(a)
-    if b is not None:
-        a, b = jnp.broadcast_arrays(a, jnp.asarray(b, a.dtype))
-        # A factor of 0 takes no part, even of an infinite term.
-        a = jnp.where(b != 0, a, jnp.full_like(a, -math.inf))
-    peak = jnp.max(lax.stop_gradient(a), axis, keepdims=True, initial=-math.inf, where=where)
-    peak = jnp.where(jnp.isfinite(peak), peak, jnp.zeros_like(peak))
-    exps = jnp.exp(a - peak)
-    total = jnp.sum(exps if b is None else b * exps, axis, keepdims=keepdims, where=where)
-    if not keepdims:
-        peak = jnp.reshape(peak, total.shape)
+    total, peak = sum_and_peak(_inexact(a), axis, b, keepdims, where)
     if return_sign:
         return jnp.log(jnp.abs(total)) + peak, jnp.sign(total)
     return jnp.log(total) + peak
@@ -429,9 +422,11 @@ def logmeanexp(x: Any, axis: AxisArgument = None, where: Any = None, keepdims: b
     >>> logmeanexp(jnp.array([1000., 1000.]))
     Array(1000., dtype=float32)
     """
-    total = logsumexp(x, axis, keepdims=keepdims, where=where)
-    taken = jnp.broadcast_to(True if where is None else where, jnp.shape(x))
-    return total - jnp.log(jnp.sum(taken, axis, dtype=total.dtype, keepdims=keepdims))
+    x = _inexact(x)
+    total, peak = sum_and_peak(widened(x), axis, None, keepdims, where)
+    taken = jnp.broadcast_to(True if where is None else where, x.shape)
+    count = jnp.sum(taken, axis, dtype=total.dtype, keepdims=keepdims)
+    return (jnp.log(total) + peak - jnp.log(count)).astype(x.dtype)
 
 
 @compound
@@ -461,7 +456,10 @@ def standardize(
         mean = jnp.mean(x, axis, keepdims=True, where=where)
     if variance is None:
         # Of the centred values: mean(x^2) - mean(x)^2 loses all digits when the mean is large.
-        variance = jnp.mean(jnp.square(x - mean), axis, keepdims=True, where=where)
+        centred = x - mean
+        if where is not None:
+            centred = jnp.where(where, centred, jnp.zeros_like(centred))  # as in `sum_and_peak`
+        variance = jnp.mean(jnp.square(centred), axis, keepdims=True, where=where)
     return (x - mean) * lax.rsqrt(jnp.asarray(variance, x.dtype) + epsilon)
 
 
@@ -498,6 +496,31 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
 
 
 # --- helpers ------------------------------------------------------------------------------------------
+
+
+def sum_and_peak(a: Any, axis: AxisArgument, b: Any = None, keepdims: bool = False, where: Any = None) -> Any:
+    """`(total, peak)` with `sum(b * exp(a)) = total * exp(peak)`: the peak, a constant, is the largest term's."""
+    if b is not None:
+        a, b = jnp.broadcast_arrays(a, jnp.asarray(b, a.dtype))
+        # A factor of 0 takes no part, even of an infinite term.
+        a = jnp.where(b != 0, a, jnp.full_like(a, -math.inf))
+    if where is not None:
+        # What takes no part could overflow below, and infinity times a zero cotangent is NaN.
+        a = jnp.where(where, a, jnp.full_like(a, -math.inf))
+    peak = jnp.max(lax.stop_gradient(a), axis, keepdims=True, initial=-math.inf)
+    peak = jnp.where(jnp.isfinite(peak), peak, jnp.zeros_like(peak))
+    exps = jnp.exp(a - peak)
+    total = jnp.sum(exps if b is None else b * exps, axis, keepdims=keepdims, where=where)
+    return total, peak if keepdims else jnp.reshape(peak, total.shape)
+
+
+def first_outside(numbers: Any, count: int) -> Any:
+    """The first of some integers that is none of 0..count - 1, None if all are; tracers have no values to look at."""
+    if not isinstance(numbers, ArrayImpl):
+        return None
+    values = np.asarray(numbers)
+    wrong = values[(values < 0) | (values >= count)]
+    return wrong[0] if wrong.size else None
 
 
 def _inexact(x: Any) -> Any:

@@ -5,12 +5,10 @@ This file must not know any particular layer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
-
-import numpy as np
 
 from functad.api import ShapeDtypeStruct
 from functad.array import Array
@@ -179,12 +177,6 @@ def without_params(function: Callable[[Any], Any], name: str, one_array: bool = 
     return Layer(init, apply, name)
 
 
-def check_count(value: Any, what: str, name: str) -> None:
-    """Raise unless an argument of a layer is a whole number of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise ArgumentError(f"{name}: {what} must be an int of at least 1, got {value!r}")
-
-
 def check_one_array(x: Any, name: str) -> None:
     """Raise if the input of a layer is a pytree, which would be stacked into an array of more axes."""
     if is_tree_node(type(x)):
@@ -216,13 +208,8 @@ def check_params(params: Any, wanted: dict[str, tuple[int | None, ...]], name: s
     Raises:
         TreeError: another structure. ShapeError: an array of another shape.
     """
-    hint = f"; pass what init(key, x) of this very layer returned, a dict with {' and '.join(map(repr, wanted))}"
-    if not isinstance(params, dict):
-        kind = f"a {type(params).__name__} of {len(params)}" if isinstance(params, (tuple, list)) else repr(params)
-        raise TreeError(f"{name}: params are {kind:.80}{hint}")
-    if set(params) != set(wanted):
-        keys = " and ".join(sorted(map(repr, params))) or "no keys"
-        raise TreeError(f"{name}: params are a dict with {keys}{hint}")
+    check_keys(params, wanted, name)
+    hint = _as_made(wanted)
     for key, sizes in wanted.items():
         if not hasattr(params[key], "shape"):
             raise TreeError(f"{name}: params[{key!r}] is of type {type(params[key]).__name__}, no array{hint}")
@@ -231,6 +218,20 @@ def check_params(params: Any, wanted: dict[str, tuple[int | None, ...]], name: s
             text = ", ".join("…" if size is None else str(size) for size in sizes)
             comma = "," if len(sizes) == 1 else ""
             raise ShapeError(f"{name}: params[{key!r}] has shape {shape}, but the layer takes ({text}{comma}){hint}")
+
+
+def check_keys(params: Any, keys: Iterable[str], name: str) -> None:
+    """Raise unless params are a dict with these keys."""
+    if not isinstance(params, dict):
+        kind = f"a {type(params).__name__} of {len(params)}" if isinstance(params, (tuple, list)) else repr(params)
+        raise TreeError(f"{name}: params are {kind:.80}{_as_made(keys)}")
+    if set(params) != set(keys):
+        found = " and ".join(sorted(map(repr, params))) or "no keys"
+        raise TreeError(f"{name}: params are a dict with {found}{_as_made(keys)}")
+
+
+def _as_made(keys: Iterable[str]) -> str:
+    return f"; pass what init(key, x) of this very layer returned, a dict with {' and '.join(map(repr, keys))}"
 
 
 def check_layers(layers: tuple[Any, ...], name: str) -> None:

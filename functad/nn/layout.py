@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from functad.errors import ArgumentError, ShapeError
+from functad.errors import ArgumentError, ShapeError, is_int
 
 PaddingArgument = str | int | Sequence[int | tuple[int, int]]
 
@@ -47,11 +47,11 @@ def window_and_layout(window: int | Sequence[int], layout: str | None, name: str
 def per_axis(value: int | Sequence[int], rank: int, what: str, name: str) -> tuple[int, ...]:
     """One positive number for each spatial axis, from a number for all or a sequence."""
     values = (value,) * rank if not isinstance(value, Sequence) else tuple(value)
-    if len(values) != rank or any(isinstance(v, bool) or not isinstance(v, int) or v < 1 for v in values):
+    if len(values) != rank or not all(is_int(v, 1) for v in values):
         raise ArgumentError(
             f"{name}: {what}={value!r} must be a positive integer, or one for each of the {rank} spatial axes"
         )
-    return values
+    return tuple(map(int, values))
 
 
 def checked_padding(padding: PaddingArgument, rank: int, name: str) -> str | tuple[tuple[int, int], ...]:

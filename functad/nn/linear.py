@@ -9,9 +9,9 @@ from typing import Any
 
 from functad import numpy as jnp
 from functad import random
-from functad.errors import ShapeError
+from functad.errors import ShapeError, check_int
 from functad.nn.initializers import DEFAULT_KERNEL_INIT, Initializer, zeros
-from functad.nn.layer import Layer, check_count, check_floats, check_one_array, check_params, struct_of
+from functad.nn.layer import Layer, check_floats, check_one_array, check_params, struct_of
 
 
 def Dense(
@@ -45,7 +45,7 @@ def Dense(
     ((3, 4), (4,), (2, 4))
     """
     name = f"Dense({features})"
-    check_count(features, "features", "Dense")
+    check_int(features, "Dense: features", low=1)
     wanted: dict[str, tuple[int | None, ...]] = {"kernel": (None, features)}
     if use_bias:
         wanted["bias"] = (features,)

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from functad import numpy as jnp
-from functad.array import Array, ArrayImpl
+from functad.array import Array
 from functad.calls.compound import compound
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
-from functad.nn.functions import log_sigmoid, log_softmax, logsumexp
+from functad.nn.functions import first_outside, log_sigmoid, log_softmax, sum_and_peak
 
 
 @compound
@@ -82,7 +80,9 @@ def softmax_cross_entropy_with_integer_labels(logits: Any, labels: Any, axis: in
 @compound
 def _of_labels(logits: Any, labels: Any, axis: int, where: Any) -> Any:
     chosen = jnp.take_along_axis(logits, jnp.expand_dims(labels, axis), axis)
-    return logsumexp(logits, axis, where=where) - jnp.squeeze(chosen, axis)
+    total, peak = sum_and_peak(logits, axis, where=where)
+    # The peak is taken from the logit: added to the small logarithm it would cost that its digits.
+    return jnp.log(total) - (jnp.squeeze(chosen, axis) - peak)
 
 
 @compound
@@ -178,13 +178,10 @@ def _check_where(where: Any, shape: tuple[int, ...], name: str) -> None:
 
 
 def _check_classes(labels: Any, classes: int, name: str) -> None:
-    """Raise if a label is no class: indexing would count -1 from the end. Tracers have no values to check."""
-    if not isinstance(labels, ArrayImpl):
-        return
-    values = np.asarray(labels)
-    wrong = values[(values < 0) | (values >= classes)]
-    if wrong.size:
-        raise ArgumentError(f"{name}: labels hold {wrong[0]}, but the logits have {classes} classes (0..{classes - 1})")
+    """Raise if a label is no class: indexing would count -1 from the end."""
+    wrong = first_outside(labels, classes)
+    if wrong is not None:
+        raise ArgumentError(f"{name}: labels hold {wrong}, but the logits have {classes} classes (0..{classes - 1})")
 
 
 def _broadcasts(shape: tuple[int, ...], other: tuple[int, ...]) -> bool:

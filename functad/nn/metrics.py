@@ -10,7 +10,7 @@ from typing import Any
 from functad import numpy as jnp
 from functad.array import Array
 from functad.dtypes import kind_of
-from functad.errors import ArgumentError, DTypeError, ShapeError
+from functad.errors import ArgumentError, DTypeError, ShapeError, is_int
 from functad.nn.losses import logits_and_labels
 
 
@@ -33,11 +33,11 @@ def accuracy(logits: Any, labels: Any, axis: int = -1) -> Array:
 def top_k_accuracy(logits: Any, labels: Any, k: int) -> Array:
     """The share of examples whose true class is among the k of the highest scores.
 
-    Of equal scores those of lower classes come first.
+    Of equal scores those of lower classes come first; NaN comes before all others, but is right nowhere.
 
     Args:
         logits: scores of shape (…, classes).
-        labels: integers of shape (…).
+        labels: integers of shape (…). Examples with another number, such as -1, are wrong.
         k: how many, at most as many as there are classes.
 
     Raises:
@@ -49,11 +49,14 @@ def top_k_accuracy(logits: Any, labels: Any, k: int) -> Array:
     """
     logits, labels = logits_and_labels(logits, labels, -1, "top_k_accuracy")
     classes = logits.shape[-1]
-    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= classes:
+    if not is_int(k, 1) or k > classes:
         raise ArgumentError(f"top_k_accuracy: k={k!r} must be an int of 1 to {classes}, the number of classes")
-    own = jnp.take_along_axis(logits, labels[..., None], -1)
-    before = (logits > own) | ((logits == own) & (jnp.arange(classes) < labels[..., None]))
-    return jnp.mean(before.sum(-1) < k)
+    labels = labels[..., None]
+    own = jnp.take_along_axis(logits, labels, -1)
+    # Said of those behind: comparisons with NaN are False, so that one comes before all numbers, and before itself.
+    behind = (logits < own) | ((logits == own) & (jnp.arange(classes) >= labels))
+    among = (classes - behind.sum(-1, keepdims=True) < k) & (labels >= 0) & (labels < classes)
+    return jnp.mean(among)
 
 
 def confusion_matrix(predicted: Any, labels: Any, classes: int) -> Array:

@@ -10,13 +10,13 @@ from typing import Any, Protocol
 
 from functad import lax, random
 from functad import numpy as jnp
-from functad.errors import ArgumentError, ShapeError, TreeError
+from functad.errors import ArgumentError, DTypeError, ShapeError, check_int
 from functad.nn.attention import dot_product_attention
 from functad.nn.combining import split_key
 from functad.nn.dropout import Dropout
 from functad.nn.functions import gelu
 from functad.nn.initializers import Initializer, glorot_uniform
-from functad.nn.layer import Layer, apply_part, check_count, check_floats, struct_of
+from functad.nn.layer import Layer, apply_part, check_floats, check_keys, struct_of
 from functad.nn.linear import Dense
 from functad.nn.normalization import LayerNorm
 from functad.nn.positions import rotary_embedding
@@ -140,7 +140,7 @@ def MultiHeadAttention(
     ((2, 5, 16), (2, 5, 16))
     """
     name = f"MultiHeadAttention({heads})"
-    check_count(heads, "heads", "MultiHeadAttention")
+    check_int(heads, "MultiHeadAttention: heads", low=1)
     drop = Dropout(dropout)
 
     def dense(size: int) -> Layer:
@@ -155,7 +155,7 @@ def MultiHeadAttention(
         return {**params, "out": dense(x.shape[2]).init(keys[3], inner)}
 
     def run(params: Any, x: Any, seen: _LookedAt, key: Any, train: bool) -> tuple[Any, KeyValueCache | None]:
-        _check_parts(params, ("query", "key", "value", "out"), name)
+        check_keys(params, ("query", "key", "value", "out"), name)
         size = _size_of_heads(x, heads, features, rotary, name)
         other, cache, mask = _looked_at(x, seen, name), seen.cache, seen.mask
 
@@ -284,7 +284,7 @@ def TransformerBlock(
 
     def run(params: Any, x: Any, seen: _LookedAt, key: Any, train: bool) -> tuple[Any, KeyValueCache | None]:
         parts = layers(x.shape[-1])
-        _check_parts(params, tuple(parts), name)
+        check_keys(params, tuple(parts), name)
         keys = split_key(key, 2)
 
         def through(part: str, y: Any, **options: Any) -> Any:
@@ -311,9 +311,14 @@ def _remembered(
         )
     if steps > room:
         raise ArgumentError(f"the cache has room for {room} steps, fewer than these {steps}; make a larger one")
+    if cache.keys.dtype != keys.dtype or cache.values.dtype != values.dtype:
+        raise DTypeError(
+            f"the cache holds keys of {cache.keys.dtype}, but these steps have {keys.dtype}; make it with "
+            f"nn.empty_cache({keys.shape[0]}, steps, {keys.shape[2]}, {keys.shape[3]}, dtype={keys.dtype.name!r})"
+        )
     first = cache.length
     k, v = (
-        lax.dynamic_update_slice(old, new.astype(old.dtype), (0, first, 0, 0))
+        lax.dynamic_update_slice(old, new, (0, first, 0, 0))
         for old, new in ((cache.keys, keys), (cache.values, values))
     )
     at = jnp.arange(room)
@@ -322,12 +327,3 @@ def _remembered(
     if mask is not None:
         seen = seen & jnp.asarray(mask)
     return k, v, seen, KeyValueCache(k, v, first + steps)
-
-
-def _check_parts(params: Any, names: tuple[str, ...], name: str) -> None:
-    if not isinstance(params, dict) or set(params) != set(names):
-        kind = f"a dict with {' and '.join(map(repr, params))}" if isinstance(params, dict) else repr(params)
-        raise TreeError(
-            f"{name}: params are {kind:.80}, but must be a dict with {' and '.join(map(repr, names))}; pass what "
-            "init(key, x) of this very layer returned"
-        )

@@ -12,8 +12,8 @@ import math
 from typing import Any
 
 from functad import numpy as jnp
-from functad.errors import ArgumentError, ShapeError
-from functad.nn.layer import Buffered, Layer, check_count, check_floats, check_one_array, check_params, struct_of
+from functad.errors import ArgumentError, ShapeError, check_int
+from functad.nn.layer import Buffered, Layer, check_floats, check_one_array, check_params, struct_of
 
 
 def LayerNorm(axis: int | tuple[int, ...] = -1, epsilon: float = 1e-5, use_bias: bool = True) -> Layer:
@@ -88,7 +88,7 @@ def GroupNorm(groups: int, axis: int = 1, epsilon: float = 1e-5) -> Layer:
     >>> layer.apply(layer.init(functad.random.key(0), x), x)[0, 0].round(3)
     Array([-1.342, -0.447], dtype=float32)
     """
-    check_count(groups, "groups", "GroupNorm")
+    check_int(groups, "GroupNorm: groups", low=1)
     return _grouped(f"GroupNorm({groups})", groups, axis, epsilon)
 
 
@@ -216,12 +216,12 @@ def _grouped(name: str, groups: int | None, axis: int, epsilon: float) -> Layer:
         x = _checked(x, name)
         size, at = _size(x, axis, name), axis % x.ndim
         check_params(params, {"scale": (size,), "bias": (size,)}, name)
-        if at == 0 or size % (groups or size):
+        count = size if groups is None else groups
+        if at == 0 or (count and size % count):
             raise ShapeError(
                 f"{name}: the {size} channels on axis {axis} of shape {x.shape} do not part into {groups} groups"
             )
-        count = groups or size
-        parts = x.reshape(*x.shape[:at], count, size // count, *x.shape[at + 1 :])
+        parts = x.reshape(*x.shape[:at], count, size // max(count, 1), *x.shape[at + 1 :])
         axes = tuple(i for i in range(1, parts.ndim) if i != at)
         y = _normalised(parts, axes, epsilon, centred=True).reshape(x.shape)
         shape = tuple(size if i == at else 1 for i in range(x.ndim))

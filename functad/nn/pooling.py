@@ -23,6 +23,7 @@ from functad.nn.layout import (
     spread,
     window_and_layout,
 )
+from functad.numpy.promotion import widened
 from functad.records import NamedTuple
 
 
@@ -71,7 +72,7 @@ def AvgPool(
     layout: str | None = None,
     axes: Sequence[int] | None = None,
 ) -> Layer:
-    """The mean of each window, for each channel; padded elements are not counted.
+    """The mean of each window, for each channel; padded elements are not counted, and a mean of them alone is 0.
 
     Args:
         window: its size along each spatial axis; its length tells the rank. An integer needs a `layout` or `axes`.
@@ -102,12 +103,12 @@ def AvgPool(
             raise DTypeError(
                 f"{name}: the input has dtype {x.dtype.name}; the mean needs floats, use x.astype('float32')"
             )
-        total, windows = slide(x, 0.0, lax.add), slide.over(x.shape)
+        total, windows = slide(widened(x), 0.0, lax.add), slide.over(x.shape)
         if windows.padding == "VALID":
-            return total / math.prod(windows.window)
+            return (total / math.prod(windows.window)).astype(x.dtype)
         places = windows.places()
-        counted = jnp.ones(tuple(n if i in places else 1 for i, n in enumerate(x.shape)), x.dtype)
-        return total / slide(counted, 0.0, lax.add)
+        counted = jnp.ones(tuple(n if i in places else 1 for i, n in enumerate(x.shape)), total.dtype)
+        return (total / jnp.maximum(slide(counted, 0.0, lax.add), 1)).astype(x.dtype)
 
     return without_params(pool, name)
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from functad import numpy as jnp
-from functad.errors import ShapeError
+from functad.errors import ShapeError, check_int
 from functad.nn.initializers import Initializer, normal
-from functad.nn.layer import Layer, check_count, check_floats, check_one_array, check_params, struct_of, without_params
+from functad.nn.layer import Layer, check_floats, check_one_array, check_params, struct_of, without_params
 
 _SMALL = normal(0.02)
 
@@ -39,7 +39,7 @@ def LearnedPositions(steps: int, embedding_init: Initializer = _SMALL) -> Layer:
     True
     """
     name = f"LearnedPositions({steps})"
-    check_count(steps, "steps", "LearnedPositions")
+    check_int(steps, "LearnedPositions: steps", low=1)
 
     def init(key: Any, x: Any) -> dict[str, Any]:
         x = struct_of(x)

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from functad import numpy as jnp
-from functad.array import Array, ArrayImpl
+from functad.array import Array
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
+from functad.nn.functions import first_outside
 from functad.nn.layer import Layer, applied, check_layers, combination, first_buffers
 from functad.records import NamedTuple
 
@@ -113,8 +112,6 @@ def check_lengths(x: Ragged, name: str) -> None:
             f"{name}: the values of the Ragged input have shape {x.values.shape}, so its lengths must have shape "
             f"{tuple(batch)}, one for each sequence, but have {lengths.shape}"
         )
-    if isinstance(lengths, ArrayImpl):  # tracers have no values to check
-        numbers = np.asarray(lengths)
-        wrong = numbers[(numbers < 0) | (numbers > steps)]
-        if wrong.size:
-            raise ArgumentError(f"{name}: a sequence of {steps} steps cannot have length {wrong[0]} (Ragged.lengths)")
+    wrong = first_outside(lengths, steps + 1)
+    if wrong is not None:
+        raise ArgumentError(f"{name}: a sequence of {steps} steps cannot have length {wrong} (Ragged.lengths)")

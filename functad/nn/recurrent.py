@@ -11,11 +11,11 @@ from typing import Any, Protocol
 
 from functad import lax, random
 from functad import numpy as jnp
-from functad.errors import ArgumentError, DTypeError, ShapeError
+from functad.errors import ArgumentError, DTypeError, ShapeError, check_int
 from functad.nn.cells import gru_step, lstm_step, projected, rnn_step
 from functad.nn.functions import tanh
 from functad.nn.initializers import Initializer, glorot_uniform, zeros
-from functad.nn.layer import Layer, check_count, check_floats, check_params, struct_of
+from functad.nn.layer import Layer, check_floats, check_params, struct_of
 from functad.nn.ragged import Ragged, check_lengths, length_mask, values_of, with_values
 from functad.records import NamedTuple
 from functad.tree_util import tree_map
@@ -246,7 +246,7 @@ def _recurrent(
     use_bias: bool,
     unroll: int | bool,
 ) -> Recurrent:
-    check_count(features, "features", kind)
+    check_int(features, f"{kind}: features", low=1)
     name, as_made = f"{kind}({features})", return_sequences
     columns = cell.blocks * features
     wanted: dict[str, tuple[int | None, ...]] = {"kernel": (None, columns), "recurrent_kernel": (features, columns)}

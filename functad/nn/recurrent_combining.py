@@ -10,9 +10,9 @@ from typing import Any
 
 from functad import numpy as jnp
 from functad.api import eval_shape
-from functad.errors import ArgumentError, TreeError
+from functad.errors import ArgumentError
 from functad.nn.combining import check_entries, split_key
-from functad.nn.layer import Layer, apply_part, check_layers, struct_of
+from functad.nn.layer import Layer, apply_part, check_keys, check_layers, struct_of
 from functad.nn.ragged import each_step, values_of, with_values
 from functad.nn.recurrent import Recurrent, recurrent_layer
 from functad.random import split
@@ -58,10 +58,7 @@ def Bidirectional(layer: Recurrent, join: Callable[[tuple[Any, Any]], Any] = _co
     def run(
         params: Any, x: Any, state: Any, reverse: bool, return_sequences: bool | None, key: Any, train: bool
     ) -> tuple[Any, Any]:
-        if not isinstance(params, dict) or set(params) != {"forward", "backward"}:
-            raise TreeError(
-                f"{name}: params must be a dict with 'forward' and 'backward'; pass what init(key, x) returned"
-            )
+        check_keys(params, ("forward", "backward"), name)
         states, keys = _states(state, 2, name), split_key(key, 2)
         options: dict[str, Any] = {"return_sequences": return_sequences, "return_state": True, "train": train}
         forward, forward_state = apply_part(

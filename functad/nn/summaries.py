@@ -14,7 +14,8 @@ from typing import Any
 from functad import random
 from functad.api import eval_shape, jit
 from functad.dtypes import short_name
-from functad.nn.layer import Buffered, Layer, PartCall, apply_part, check_count, check_layers, struct_of, watching
+from functad.errors import check_int
+from functad.nn.layer import Buffered, Layer, PartCall, apply_part, check_layers, struct_of, watching
 from functad.records import NamedTuple
 from functad.tree_util import DictKey, SequenceKey, keystr, tree_flatten, tree_leaves, tree_unflatten
 
@@ -147,7 +148,7 @@ def summary(layer: Layer, x: Any, *, depth: int | None = None, train: bool = Fal
     """
     check_layers((layer,), "summary")
     if depth is not None:
-        check_count(depth, "depth", "summary")
+        check_int(depth, "summary: depth", low=1)
     x = struct_of(x)
     params = eval_shape(lambda x: layer.init(random.key(0), x), x)
     if isinstance(layer, Buffered):

@@ -14,8 +14,7 @@ from functad import lax
 from functad import numpy as jnp
 from functad.api import value_and_grad
 from functad.api.arguments import check_callable
-from functad.errors import ShapeError
-from functad.nn.layer import check_count
+from functad.errors import ShapeError, check_int
 from functad.tree_util import tree_leaves, tree_map
 
 
@@ -36,7 +35,7 @@ def windows(sequences: Any, size: int, axis: int = 1) -> Iterator[Any]:
     >>> [window.tolist() for window in windows(np.arange(5)[None], 2)]
     [[[0, 1]], [[2, 3]], [[4]]]
     """
-    check_count(size, "size", "windows")
+    check_int(size, "windows: size", low=1)
     shapes = [jnp.shape(leaf) for leaf in tree_leaves(sequences)]
     if not all(-len(shape) <= axis < len(shape) for shape in shapes):
         raise ShapeError(f"windows: every array needs an axis {axis} over the steps, but the shapes are {shapes}")

@@ -12,8 +12,9 @@ from functad import lax, random
 from functad import numpy as jnp
 from functad.api import eval_shape
 from functad.dtypes import kind_of
-from functad.errors import ArgumentError, TreeError
-from functad.nn.layer import Buffered, Layer, applied, apply_part, check_count, check_layers, first_buffers, struct_of
+from functad.errors import ArgumentError, check_int
+from functad.nn.layer import Buffered, Layer, applied, apply_part, check_keys, check_layers, first_buffers, struct_of
+from functad.numpy.promotion import widened
 from functad.tree_util import keystr, tree_leaves_with_path, tree_map, tree_map_with_path
 
 WeightChoice = Callable[[str], bool]
@@ -60,11 +61,7 @@ def WeightNorm(layer: Layer, weights: WeightChoice = is_kernel) -> Layer:
         return {"layer": params, "scale": {path: _lengths(kernel) for path, kernel in chosen.items()}}
 
     def whole(params: Any) -> Any:
-        if not isinstance(params, dict) or set(params) != {"layer", "scale"}:
-            raise TreeError(
-                "WeightNorm: params must be a dict with 'layer' and 'scale'; pass what init(key, x) of this very layer "
-                "returned"
-            )
+        check_keys(params, ("layer", "scale"), "WeightNorm")
 
         def weight(path: Any, kernel: Any) -> Any:
             scale = params["scale"].get(keystr(path))
@@ -107,7 +104,7 @@ def SpectralNorm(layer: Layer, steps: int = 1, epsilon: float = 1e-12, weights: 
     Array([[1.  , 0.25]], dtype=float32)
     """
     check_layers((layer,), "SpectralNorm")
-    check_count(steps, "steps", "SpectralNorm")
+    check_int(steps, "SpectralNorm: steps", low=1)
 
     def buffers(x: Any) -> dict[str, Any]:
         x = struct_of(x)
@@ -134,7 +131,7 @@ def SpectralNorm(layer: Layer, steps: int = 1, epsilon: float = 1e-12, weights: 
             if u is None:
                 return kernel
             sigma, found[keystr(path)] = _largest_singular_value(kernel, u, steps if train else 1, epsilon)
-            return kernel / sigma.astype(kernel.dtype)
+            return kernel / _not_zero(sigma.astype(kernel.dtype))
 
         params = tree_map_with_path(weight, params)
         y, inner = applied(layer, None, params, x, buffers["layer"], key, train, **options)
@@ -239,18 +236,19 @@ def _chosen(params: Any, weights: WeightChoice, name: str, least: int = 1) -> di
 
 
 def _lengths(kernel: Any) -> Any:
-    """The length of what leads to each feature, in float32 at least and rounded once."""
-    wide = _wide(kernel)
-    return jnp.sqrt(jnp.sum(wide * wide, tuple(range(wide.ndim - 1)))).astype(kernel.dtype)
+    """The length of what leads to each feature, 1 of zeros, in float32 at least and rounded once."""
+    wide = widened(kernel)
+    return jnp.sqrt(_not_zero(jnp.sum(wide * wide, tuple(range(wide.ndim - 1))))).astype(kernel.dtype)
 
 
 def _largest_singular_value(kernel: Any, u: Any, steps: int, epsilon: float) -> tuple[Any, Any]:
     """Of the matrix whose columns are the features, and the vector on their side."""
-    matrix = _wide(kernel).reshape(-1, kernel.shape[-1])
+    matrix = widened(kernel).reshape(-1, kernel.shape[-1])
     fixed = lax.stop_gradient(matrix)
     for _ in range(steps):
         v = _unit(fixed @ u, epsilon)
-        u = _unit(v @ fixed, epsilon)
+        after = _unit(v @ fixed, epsilon)
+        u = jnp.where(jnp.any(after != 0), after, u)  # from zero no iteration would come back
     return v @ matrix @ u, u
 
 
@@ -258,8 +256,9 @@ def _unit(x: Any, epsilon: float) -> Any:
     return x / jnp.maximum(jnp.linalg.norm(x), epsilon)
 
 
-def _wide(x: Any) -> Any:
-    return x.astype(jnp.promote_types(x.dtype, "float32"))
+def _not_zero(x: Any) -> Any:
+    """To divide by: zeros stay zeros when divided by 1."""
+    return jnp.where(x == 0, jnp.ones_like(x), x)
 
 
 def _floats_as(tree: Any, dtype: Any) -> Any:

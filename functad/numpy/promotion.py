@@ -442,6 +442,13 @@ def promote_args_numeric(name: str, *args: Any) -> list[Array]:
 # --- axes -------------------------------------------------------------------------------------------
 
 
+def widened(x: Any) -> Array:
+    """The same in float32 at least."""
+    x = asarray(x)
+    dtype = dtypes.promote_types(x.dtype, dtypes.float32)
+    return x if x.dtype == dtype else convert(x, dtype)
+
+
 def canonical_axis(name: str, axis: Any, ndim: int) -> int:
     """An axis counted from the front, checked."""
     try:

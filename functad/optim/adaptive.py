@@ -13,7 +13,8 @@ from typing import Any
 from functad import numpy as jnp
 from functad.array import Array
 from functad.calls.compound import compound
-from functad.optim.gradients import cast_leaves, check_state, square, widened
+from functad.numpy.promotion import widened
+from functad.optim.gradients import cast_leaves, check_state, square
 from functad.optim.optimizer import Optimizer, check_number, map_leaves
 from functad.records import NamedTuple
 from functad.tree_util import tree_map
@@ -72,8 +73,8 @@ def scale_by_adam(
 
     def update(grads: Any, state: ScaleByAdamState, params: Any = None) -> tuple[Any, ScaleByAdamState]:
         check_state(state, ScaleByAdamState, "scale_by_adam")
-        mu = map_leaves(lambda m, g: _mean(b1, m, g), state=state.mu, gradients=grads)
-        nu = map_leaves(lambda n, g: _mean_of_squares(b2, n, g), state=state.nu, gradients=grads)
+        mu = faded_means(b1, state.mu, grads)
+        nu = faded_squares(b2, state.nu, grads)
         count = state.count + 1
         updates = tree_map(lambda m, n, g: _adam(m, n, g, count, b1, b2, eps, eps_root, nesterov), mu, nu, grads)
         return updates, ScaleByAdamState(count, cast_leaves(mu, mu_dtype), nu)
@@ -102,7 +103,7 @@ def scale_by_rms(
 
     def update(grads: Any, state: ScaleByRmsState, params: Any = None) -> tuple[Any, ScaleByRmsState]:
         check_state(state, ScaleByRmsState, "scale_by_rms")
-        nu = map_leaves(lambda n, g: _mean_of_squares(decay, n, g), state=state.nu, gradients=grads)
+        nu = faded_squares(decay, state.nu, grads)
         count = state.count + 1
 
         def direction(n: Any, g: Any) -> Any:
@@ -137,15 +138,16 @@ def scale_by_stddev(
 
     def update(grads: Any, state: ScaleByStddevState, params: Any = None) -> tuple[Any, ScaleByStddevState]:
         check_state(state, ScaleByStddevState, "scale_by_stddev")
-        mu = map_leaves(lambda m, g: _mean(decay, m, g), state=state.mu, gradients=grads)
-        nu = map_leaves(lambda n, g: _mean_of_squares(decay, n, g), state=state.nu, gradients=grads)
+        mu = faded_means(decay, state.mu, grads)
+        nu = faded_squares(decay, state.nu, grads)
         count = state.count + 1
 
         def direction(m: Any, n: Any, g: Any) -> Any:
             if bias_correction:
                 factor = correction(decay, count, n)
                 m, n = m * factor, n * factor
-            return _over_root(g, n - square(m), eps, eps_in_sqrt)
+            # Of equal gradients the variance is 0, but for rounding.
+            return _over_root(g, jnp.maximum(n - square(m), 0), eps, eps_in_sqrt)
 
         return tree_map(direction, mu, nu, grads), ScaleByStddevState(count, mu, nu)
 
@@ -180,6 +182,19 @@ def scale_by_rss(initial_accumulator_value: float = 0.1, eps: float = 1e-7) -> O
     return Optimizer(init, update)
 
 
+# --- means of which each step keeps a part -------------------------------------------------------------
+
+
+def faded_means(decay: Any, means: Any, grads: Any) -> Any:
+    """The running means of gradients after another step."""
+    return map_leaves(lambda m, g: _mean(decay, m, g), state=means, gradients=grads)
+
+
+def faded_squares(decay: Any, means: Any, grads: Any) -> Any:
+    """The running means of the squares of gradients after another step."""
+    return map_leaves(lambda n, g: _mean_of_squares(decay, n, g), state=means, gradients=grads)
+
+
 # --- what is done to each leaf ------------------------------------------------------------------------
 
 
@@ -189,12 +204,6 @@ def _mean(decay: Any, mean: Any, g: Any) -> Any:
 
 
 @compound
-def _check_mean_of_squares(name: str, decay: Any, eps: Any, initial_scale: Any) -> None:
-    check_number(decay, f"{name}: decay", low=0.0, high=1.0)
-    check_number(eps, f"{name}: eps", low=0.0)
-    check_number(initial_scale, f"{name}: initial_scale", low=0.0)
-
-
 def _mean_of_squares(decay: Any, mean: Any, g: Any) -> Any:
     return decay * mean + (1 - decay) * square(g)
 
@@ -215,6 +224,12 @@ def _adam(m: Any, n: Any, g: Any, count: Any, b1: Any, b2: Any, eps: Any, eps_ro
 def _over_root(g: Any, n: Any, eps: Any, eps_in_sqrt: bool) -> Any:
     root = jnp.sqrt(n + eps) if eps_in_sqrt else jnp.sqrt(n) + eps
     return (g / root).astype(jnp.result_type(g))
+
+
+def _check_mean_of_squares(name: str, decay: Any, eps: Any, initial_scale: Any) -> None:
+    check_number(decay, f"{name}: decay", low=0.0, high=1.0)
+    check_number(eps, f"{name}: eps", low=0.0)
+    check_number(initial_scale, f"{name}: initial_scale", low=0.0)
 
 
 def check_means(name: str, b1: Any, b2: Any, eps: Any, eps_root: Any) -> None:

@@ -9,10 +9,11 @@ from typing import Any
 
 from functad import lax
 from functad import numpy as jnp
-from functad.errors import ArgumentError
-from functad.optim.adaptive import correction
-from functad.optim.gradients import cast_leaves, check_state, widened, zeros_for
-from functad.optim.optimizer import Optimizer, check_int, check_number, check_optimizer, map_leaves
+from functad.errors import ArgumentError, check_int
+from functad.numpy.promotion import widened
+from functad.optim.adaptive import correction, faded_means
+from functad.optim.gradients import cast_leaves, check_state, zeros_for
+from functad.optim.optimizer import Optimizer, check_number, check_optimizer, map_leaves
 from functad.records import NamedTuple
 from functad.tree_util import tree_leaves, tree_map
 
@@ -77,7 +78,7 @@ def ema(decay: float, debias: bool = True, accumulator_dtype: Any = None) -> Opt
 
     def update(grads: Any, state: EmaState, params: Any = None) -> tuple[Any, EmaState]:
         check_state(state, EmaState, "ema")
-        mean = map_leaves(lambda m, g: decay * m + (1 - decay) * g, state=state.ema, gradients=grads)
+        mean = faded_means(decay, state.ema, grads)
         count = state.count + 1
         updates = tree_map(lambda m: m * correction(decay, count, m), mean) if debias else mean
         return updates, EmaState(count, cast_leaves(mean, accumulator_dtype))

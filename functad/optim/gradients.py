@@ -10,6 +10,7 @@ from typing import Any
 from functad import numpy as jnp
 from functad.array import Array
 from functad.errors import ArgumentError
+from functad.numpy.promotion import widened
 from functad.optim.optimizer import Optimizer, check_number, map_leaves, stateless
 from functad.optim.schedules import StepSizes
 from functad.records import NamedTuple
@@ -165,13 +166,6 @@ def square(x: Any) -> Any:
     if jnp.iscomplexobj(x):
         return jnp.square(jnp.real(x)) + jnp.square(jnp.imag(x))
     return jnp.square(x)
-
-
-def widened(x: Any) -> Any:
-    """The same in float32 at least."""
-    x = jnp.asarray(x)
-    dtype = jnp.promote_types(x.dtype, "float32")
-    return x if x.dtype == dtype else x.astype(dtype)
 
 
 def cast_leaves(tree: Any, dtype: Any) -> Any:

@@ -13,7 +13,7 @@ from functad import numpy as jnp
 from functad.api import eval_shape
 from functad.api.jacobians import jacfwd, jacrev
 from functad.dtypes import kind_of
-from functad.errors import ArgumentError, DTypeError
+from functad.errors import ArgumentError, DTypeError, check_int
 from functad.flatten_util import ravel_pytree
 from functad.optim.optimizer import check_number
 from functad.records import NamedTuple
@@ -113,8 +113,7 @@ def levenberg_marquardt(
     >>> {name: float(value.round(3)) for name, value in found.params.items()}
     {'a': 3.0, 'rate': 0.5}
     """
-    if isinstance(maxiter, bool) or not isinstance(maxiter, int) or maxiter < 0:
-        raise ArgumentError(f"levenberg_marquardt: maxiter={maxiter!r} must be an int of at least 0")
+    check_int(maxiter, "levenberg_marquardt: maxiter", low=0)
     check_number(damping, "levenberg_marquardt: damping", low=0.0)
     x, unravel = ravel_pytree(params)
     _check(x, "params")

@@ -13,7 +13,6 @@ from functad.errors import ArgumentError
 from functad.optim.optimizer import Optimizer, check_number, check_optimizer, map_leaves, stateless
 from functad.records import NamedTuple
 from functad.tree_util import (
-    KeyPath,
     PyTreeDef,
     keystr,
     tree_flatten,
@@ -77,21 +76,23 @@ def masked(inner: Optimizer, mask: ParamMask) -> Optimizer:
     """
     check_optimizer(inner, "masked: inner")
 
-    def chosen_of(tree: Any, like: Any) -> tuple[dict[str, Any], list[tuple[KeyPath, Any]], PyTreeDef]:
-        leaves, structure = tree_flatten_with_path(tree)
+    def chosen_of(tree: Any, like: Any, name: str) -> tuple[dict[str, Any], dict[str, Any], PyTreeDef]:
+        """What stands in a tree for the chosen leaves of another, and for all of them, by key path."""
+        paths_and_leaves, structure = tree_flatten_with_path(like)
+        found = structure.flatten_up_to(tree, name=name)  # a leaf may be `TableRows`
+        by_path = {keystr(path): each for (path, _), each in zip(paths_and_leaves, found, strict=True)}
         flags = _spread(mask(like) if callable(mask) else mask, like, "mask")
-        return {keystr(path): leaf for (path, leaf), flag in zip(leaves, flags, strict=True) if flag}, leaves, structure
+        return {path: by_path[path] for path, flag in zip(by_path, flags, strict=True) if flag}, by_path, structure
 
     def init(params: Any) -> MaskedState:
-        return MaskedState(inner.init(chosen_of(params, params)[0]))
+        return MaskedState(inner.init(chosen_of(params, params, "params")[0]))
 
     def update(grads: Any, state: MaskedState, params: Any = None) -> tuple[Any, MaskedState]:
         like = grads if params is None else params
-        chosen, leaves, structure = chosen_of(grads, like)
-        of_params = None if params is None else chosen_of(params, like)[0]
+        chosen, by_path, structure = chosen_of(grads, like, "gradients")
+        of_params = None if params is None else chosen_of(params, like, "params")[0]
         updates, inner_state = inner.update(chosen, state.inner_state, of_params)
-        new = [updates.get(keystr(path), leaf) for path, leaf in leaves]
-        return tree_unflatten(structure, new), MaskedState(inner_state)
+        return tree_unflatten(structure, [*{**by_path, **updates}.values()]), MaskedState(inner_state)
 
     return Optimizer(init, update)
 

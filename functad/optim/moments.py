@@ -9,8 +9,9 @@ from typing import Any
 
 from functad import numpy as jnp
 from functad.errors import ArgumentError
-from functad.optim.adaptive import check_means, correction, zero_squares
-from functad.optim.gradients import cast_leaves, check_state, square, widened, zeros_for
+from functad.numpy.promotion import widened
+from functad.optim.adaptive import check_means, correction, faded_means, faded_squares, zero_squares
+from functad.optim.gradients import cast_leaves, check_state, square, zeros_for
 from functad.optim.optimizer import Optimizer, map_leaves
 from functad.records import NamedTuple
 from functad.tree_util import tree_map
@@ -72,7 +73,7 @@ def scale_by_amsgrad(
 
     def update(grads: Any, state: ScaleByAmsgradState, params: Any = None) -> tuple[Any, ScaleByAmsgradState]:
         check_state(state, ScaleByAmsgradState, "scale_by_amsgrad")
-        mu, nu = _mean(b1, state.mu, grads), _mean_square(b2, state.nu, grads)
+        mu, nu = faded_means(b1, state.mu, grads), faded_squares(b2, state.nu, grads)
         count = state.count + 1
         unbiased = tree_map(lambda n: n * correction(b2, count, n), nu) if bias_correction_nu else nu
         largest = tree_map(jnp.maximum, state.nu_max, unbiased)
@@ -99,7 +100,7 @@ def scale_by_adamax(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Op
 
     def update(grads: Any, state: ScaleByMomentsState, params: Any = None) -> tuple[Any, ScaleByMomentsState]:
         check_state(state, ScaleByMomentsState, "scale_by_adamax")
-        mu = _mean(b1, state.mu, grads)
+        mu = faded_means(b1, state.mu, grads)
         nu = map_leaves(lambda n, g: jnp.maximum(widened(jnp.abs(g)) + eps, b2 * n), state=state.nu, gradients=grads)
         count = state.count + 1
         updates = tree_map(lambda m, n: (m * correction(b1, count, n) / n).astype(m.dtype), mu, nu)
@@ -126,7 +127,7 @@ def scale_by_yogi(
 
     def update(grads: Any, state: ScaleByMomentsState, params: Any = None) -> tuple[Any, ScaleByMomentsState]:
         check_state(state, ScaleByMomentsState, "scale_by_yogi")
-        mu = _mean(b1, state.mu, grads)
+        mu = faded_means(b1, state.mu, grads)
         nu = map_leaves(
             lambda n, g: n - (1 - b2) * jnp.sign(n - square(g)) * square(g), state=state.nu, gradients=grads
         )
@@ -162,7 +163,7 @@ def scale_by_radam(
 
     def update(grads: Any, state: ScaleByMomentsState, params: Any = None) -> tuple[Any, ScaleByMomentsState]:
         check_state(state, ScaleByMomentsState, "scale_by_radam")
-        mu, nu = _mean(b1, state.mu, grads), _mean_square(b2, state.nu, grads)
+        mu, nu = faded_means(b1, state.mu, grads), faded_squares(b2, state.nu, grads)
         count = state.count + 1
 
         def direction(m: Any, n: Any, g: Any) -> Any:
@@ -200,7 +201,7 @@ def scale_by_lion(b1: float = 0.9, b2: float = 0.99, mu_dtype: Any = None) -> Op
     def update(grads: Any, state: ScaleByLionState, params: Any = None) -> tuple[Any, ScaleByLionState]:
         check_state(state, ScaleByLionState, "scale_by_lion")
         updates = map_leaves(lambda m, g: jnp.sign(b1 * m + (1 - b1) * g), state=state.mu, gradients=grads)
-        return updates, ScaleByLionState(state.count + 1, cast_leaves(_mean(b2, state.mu, grads), mu_dtype))
+        return updates, ScaleByLionState(state.count + 1, cast_leaves(faded_means(b2, state.mu, grads), mu_dtype))
 
     return Optimizer(init, update)
 
@@ -221,13 +222,13 @@ def scale_by_adadelta(rho: float = 0.9, eps: float = 1e-6) -> Optimizer:
 
     def update(grads: Any, state: ScaleByAdaDeltaState, params: Any = None) -> tuple[Any, ScaleByAdaDeltaState]:
         check_state(state, ScaleByAdaDeltaState, "scale_by_adadelta")
-        e_g = _mean_square(rho, state.e_g, grads)
+        e_g = faded_squares(rho, state.e_g, grads)
 
         def direction(g: Any, a: Any, b: Any) -> Any:
             return (jnp.sqrt(b + eps) / jnp.sqrt(a + eps) * g).astype(jnp.result_type(g))
 
         updates = tree_map(direction, grads, e_g, state.e_x)
-        return updates, ScaleByAdaDeltaState(e_g, _mean_square(rho, state.e_x, updates))
+        return updates, ScaleByAdaDeltaState(e_g, faded_squares(rho, state.e_x, updates))
 
     return Optimizer(init, update)
 
@@ -272,11 +273,3 @@ def _moments(initial_size: float) -> Any:
 
 def _no_steps() -> Any:
     return jnp.zeros((), "int32")
-
-
-def _mean(decay: float, mean: Any, grads: Any) -> Any:
-    return map_leaves(lambda m, g: decay * m + (1 - decay) * g, state=mean, gradients=grads)
-
-
-def _mean_square(decay: float, mean: Any, grads: Any) -> Any:
-    return map_leaves(lambda n, g: decay * n + (1 - decay) * square(g), state=mean, gradients=grads)

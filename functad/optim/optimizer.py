@@ -186,12 +186,6 @@ def check_number(value: Any, argument: str, low: float = -math.inf, high: float 
         raise ArgumentError(f"{argument}={value!r:.80} must be {wanted}")
 
 
-def check_int(value: Any, argument: str, low: int) -> None:
-    """Raise unless an argument is an int of at least so much."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
-        raise ArgumentError(f"{argument}={value!r:.80} must be an int of at least {low}")
-
-
 def check_optimizer(value: Any, argument: str) -> None:
     """Raise unless an argument is an optimizer."""
     if not isinstance(value, Optimizer):

@@ -11,8 +11,9 @@ from typing import Any
 from functad import lax
 from functad import numpy as jnp
 from functad.api import value_and_grad
-from functad.errors import ArgumentError, DTypeError
-from functad.optim.gradients import check_state, scale_by_learning_rate, widened
+from functad.errors import ArgumentError, DTypeError, check_int
+from functad.numpy.promotion import widened
+from functad.optim.gradients import check_state, scale_by_learning_rate
 from functad.optim.optimizer import Optimizer, SearchingOptimizer, chain, check_number, map_leaves
 from functad.optim.schedules import StepSizes
 from functad.records import NamedTuple
@@ -59,8 +60,7 @@ def scale_by_lbfgs(memory_size: int = 10, scale_init_precond: bool = True) -> Op
     >>> direction.round(4)  # that of Newton's method
     Array([0. , 0.5], dtype=float32)
     """
-    if isinstance(memory_size, bool) or not isinstance(memory_size, int) or memory_size < 1:
-        raise ArgumentError(f"scale_by_lbfgs: memory_size={memory_size!r} must be an int of at least 1")
+    check_int(memory_size, "scale_by_lbfgs: memory_size", low=1)
 
     def init(params: Any) -> ScaleByLBFGSState:
         if any(jnp.iscomplexobj(leaf) for leaf in tree_leaves(params)):

@@ -40,7 +40,7 @@ def linear_schedule(init_value: float, end_value: float, transition_steps: int, 
 
     def schedule(step: Any) -> Any:
         share = jnp.clip((step - transition_begin) / transition_steps, 0.0, 1.0)
-        return init_value + (end_value - init_value) * share
+        return init_value * (1.0 - share) + end_value * share  # exact at both ends
 
     return schedule
 
@@ -93,7 +93,7 @@ def cosine_decay_schedule(init_value: float, decay_steps: int, alpha: float = 0.
     def schedule(step: Any) -> Any:
         share = jnp.clip(step / decay_steps, 0.0, 1.0)
         height = (0.5 * (1.0 + jnp.cos(jnp.pi * share))) ** exponent
-        return init_value * ((1.0 - alpha) * height + alpha)
+        return init_value * (height + alpha * (1.0 - height))  # exact at both ends
 
     return schedule
 

@@ -63,7 +63,7 @@ def over_power_of_two(eqn: Eqn, view: View) -> Eqn | None:
 
 def plus_zero_cotangent(eqn: Eqn, view: View) -> Atom | None:
     x, y = eqn.invars
-    return y if _is_any_zeros(x, view) else x if _is_any_zeros(y, view) else None
+    return y if is_any_zeros(x, view) else x if is_any_zeros(y, view) else None
 
 
 def negated_twice(eqn: Eqn, view: View) -> Atom | None:
@@ -80,11 +80,15 @@ def known_case(eqn: Eqn, view: View) -> Atom | None:
 
 
 def same_value(eqn: Eqn, view: View) -> Atom | None:
-    """The operand of what is computed by giving it back: a conversion to its own dtype, a reduction of no axes."""
-    rule, dtype = eqn.primitive.lower, eqn.params.get("new_dtype")
+    """The operand of what is computed by giving it back, such as a reduction of no axes."""
+    rule = eqn.primitive.lower
     gives_back = isinstance(rule, Scalar) and rule.expression == "{0}"
-    gives_back = gives_back or (isinstance(rule, Reduction) and not rule.axes(eqn))
-    return eqn.invars[0] if gives_back or (dtype is not None and eqn.invars[0].aval.dtype == dtype) else None
+    return eqn.invars[0] if gives_back or (isinstance(rule, Reduction) and not rule.axes(eqn)) else None
+
+
+def unconverted(eqn: Eqn, view: View) -> Atom | None:
+    """The operand of a conversion to its own dtype."""
+    return eqn.invars[0] if eqn.invars[0].aval.dtype == eqn.params["new_dtype"] else None
 
 
 def is_zeros(atom: Atom, view: View) -> bool:
@@ -93,7 +97,8 @@ def is_zeros(atom: Atom, view: View) -> bool:
     return number is not None and not any(np.asarray(number.value).tobytes())
 
 
-def _is_any_zeros(atom: Atom, view: View) -> bool:
+def is_any_zeros(atom: Atom, view: View) -> bool:
+    """Whether an atom is a float 0, of any sign, or an array of such."""
     number = atom if isinstance(atom, Literal) else repeated_literal(atom, view)
     return isinstance(number, Literal) and kind_of(number.aval.dtype) == "f" and bool(number.value == 0)
 

@@ -26,7 +26,7 @@ def reshaped_repeated(eqn: Eqn, view: View) -> Atom | Eqn | None:
 
 def scalars_for_repeated(eqn: Eqn, view: View) -> Eqn | list[Eqn] | None:
     """An element-wise equation of numbers as far as it can have them."""
-    if not isinstance(eqn.primitive.lower, Scalar):
+    if not isinstance(eqn.primitive.lower, Scalar) or eqn.primitive.is_open:
         return None
     numbers = [repeated(a, view) for a in eqn.invars]
     if all(n is None for n in numbers):

@@ -49,7 +49,7 @@ def few_terms(eqn: Eqn, view: View) -> list[Eqn] | None:
 def few_kept(eqn: Eqn, view: View) -> list[Eqn] | None:
     """A reduction that keeps a short axis, such as the coordinates of a force: one for each place, all in one loop."""
     rule = eqn.primitive.lower
-    if not isinstance(rule, Reduction) or not are_pairs(eqn.invars[0], view):
+    if not isinstance(rule, Reduction) or eqn.primitive.is_open or not are_pairs(eqn.invars[0], view):
         return None
     (operand,), axes = eqn.invars, rule.axes(eqn)
     kept = [d for d in range(operand.aval.ndim) if d not in axes]
@@ -112,7 +112,7 @@ def _sliced(x: Any, repeat: Eqn | None, cut: Eqn) -> Any:
     starts, limits, strides = (cut.params[k] for k in ("start_indices", "limit_indices", "strides"))
     dims = repeat.params["broadcast_dimensions"] if repeat else range(x.ndim)
     places = [(starts[d], limits[d], strides[d] if strides else 1) for d in dims]
-    bounds = [(0, 1, 1) if n == 1 else place for n, place in zip(x.shape, places)]
+    bounds = [(0, 1, 1) if repeat and n == 1 else place for n, place in zip(x.shape, places)]
     if any(bound != (0, n, 1) for n, bound in zip(x.shape, bounds)):
         x = slice_(x, *zip(*bounds))
     shape = cut.outvars[0].aval.shape

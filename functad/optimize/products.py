@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,12 +41,10 @@ def of_narrow_floats(eqn: Eqn, view: View) -> list[Eqn] | None:
     out, params = eqn.outvars[0].aval, eqn.params
     if not any(is_narrow_float(a.aval.dtype) for a in (*eqn.invars, *eqn.outvars)) or kind_of(out.dtype) != "f":
         return None
-    contract, batch = params["dimension_numbers"]
-    shapes = [a.aval.shape for a in eqn.invars]
-    for i, j in ((0, 1), (1, 0)):
-        free = [d for d in range(len(shapes[j])) if d not in (*contract[j], *batch[j])]
-        if math.prod(shapes[j][d] for d in free) == 1 and len(shapes[i]) - 1 in contract[i]:
-            return None
+    contract, _ = params["dimension_numbers"]
+    sizes = [math.prod(a.aval.shape[d] for d in free) for a, free in zip(eqn.invars, _frees(eqn))]
+    if any(n == 1 and a.aval.ndim - 1 in axes for n, a, axes in zip(sizes[::-1], eqn.invars, contract)):
+        return None
     dtype = compute_dtype(out.dtype)
 
     def product(*operands: Any) -> list[Any]:
@@ -96,22 +95,26 @@ def transposed_product(transpose: Eqn, view: View) -> Eqn | None:
 
 def with_repeated_number(eqn: Eqn, view: View) -> list[Eqn] | None:
     """Sums of the other operand: a loop that starts from zeros has such products."""
-    contract, batch = eqn.params["dimension_numbers"]
+    _, batch = eqn.params["dimension_numbers"]
     out = eqn.outvars[0].aval
     for i, repeated in enumerate(eqn.invars):
         number, other = repeated_literal(repeated, view), eqn.invars[1 - i]
         if number is None or batch != ((), ()) or other.aval.dtype != out.dtype or kind_of(out.dtype) not in "fi":
             continue
-        axes = tuple(contract[1 - i])
-        kept = other.aval.ndim - len(axes)
-        places = range(kept) if i == 1 else range(out.ndim - kept, out.ndim)
-
-        def sums(other: Any, number: Any = number.value, axes: Any = axes, places: Any = places) -> list[Any]:
-            total = reduce_sum(mul(scalar_like(other, number), other), axes=axes)
-            return [broadcast_in_dim(total, shape=out.shape, broadcast_dimensions=tuple(places))]
-
-        return spliced(sums, [other], eqn)
+        return spliced(partial(_sums_of_one, eqn, 1 - i, number.value), [other], eqn)
     return None
+
+
+def _sums_of_one(eqn: Eqn, side: int, number: Any, operand: Any) -> list[Any]:
+    """A product whose other operand repeats a number. Terms of narrow floats are summed before they are rounded."""
+    aval, out = eqn.invars[side].aval, eqn.outvars[0].aval
+    axes = eqn.params["dimension_numbers"][0][side]
+    kept = aval.ndim - len(axes)
+    places = range(out.ndim - kept, out.ndim) if side else range(kept)
+    wide = convert_element_type(operand, compute_dtype(out.dtype), aval.weak_type)
+    total = reduce_sum(mul(scalar_like(wide, number), wide), axes=axes)
+    total = convert_element_type(total, out.dtype, aval.weak_type)
+    return [broadcast_in_dim(total, shape=out.shape, broadcast_dimensions=places)]
 
 
 def as_sum(eqn: Eqn, view: View) -> list[Eqn] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functad.editing.rewriting import Rule
 from functad.optimize import algebra, broadcasts, gathered_products, moving, pairs, products, scatters, spectra, stacks
 from functad.primitives.arithmetic import div_p, neg_p
-from functad.primitives.common import add_any_p, broadcast_in_dim_p, reshape_p, transpose_p
+from functad.primitives.common import add_any_p, broadcast_in_dim_p, convert_element_type_p, reshape_p, transpose_p
 from functad.primitives.contraction import dot_general_p
 from functad.primitives.dynamic_slicing import dynamic_slice_p
 from functad.primitives.fourier import fft_p
@@ -32,7 +32,8 @@ SCALAR_RULES = (
     Rule("−(−x)", (neg_p,), algebra.negated_twice, "a sign that changes twice"),
     Rule("known case", (select_n_p,), algebra.known_case, "the case that is chosen, indices clamped, or the only one"),
     Rule("update of some rows", (select_n_p,), scatters.made_for_some_rows, "what is dropped, or written back, stays"),
-    Rule("the same value", None, algebra.same_value, "`stop_gradient`, no conversion, a sum of one give it"),
+    Rule("the same value", None, algebra.same_value, "`stop_gradient` gives it, and a sum of one"),
+    Rule("the same dtype", (convert_element_type_p,), algebra.unconverted, "nothing is converted"),
     Rule("transposed twice", (transpose_p,), moving.transposed_twice, _SAME_ELEMENTS),
     Rule("reshaped twice", (reshape_p, squeeze_p), moving.reshaped_twice, _SAME_ELEMENTS),
     Rule("slice of stacked arrays", (slice_p,), stacks.slice_of_stack, _SAME_ELEMENTS),

@@ -269,12 +269,12 @@ def _draw(key: Any, a: Any, log_space: bool) -> Any:
     v = _accepted(key, d, el.div(tiny_part, el.sqrt(d)))
     if log_space:
         drawn = el.neg(exponential(boost_key, (), a.dtype))
-        boost = el.select_n(
-            el.or_(is_large, el.eq(drawn, number(0))), el.mul(drawn, el.div(one, a)), el.mul(a, 0 * one)
-        )
+        zero_or_nan = el.mul(a, 0 * one)  # NaN of an infinite a
+        boost = el.select_n(el.or_(is_large, el.eq(drawn, number(0))), el.mul(drawn, el.div(one, a)), zero_or_nan)
         return el.add(el.add(strict.log(d), strict.log(v)), boost)
     boost = el.pow(el.sub(one, uniform(boost_key, (), a.dtype)), el.div(one, a))
-    return el.mul(el.mul(d, v), el.select_n(is_large, boost, el.div(a, a)))
+    one_or_nan = el.div(a, a)
+    return el.mul(el.mul(d, v), el.select_n(is_large, boost, one_or_nan))
 
 
 def _accepted(key: Any, d: Any, c: Any) -> Any:

@@ -262,6 +262,9 @@ def _words_of_seed(name: str, seed: Any) -> Any:
     high: Any = _ZERO
     if aval.dtype.itemsize == 8:
         high = convert_element_type(el.shift_right_logical(seed, aval.dtype.type(32)), "uint32")
+        if kind_of(aval.dtype) == "i" and not config.enable_x64:
+            small = el.and_(el.ge(seed, aval.dtype.type(-(2**31))), el.lt(seed, aval.dtype.type(0)))
+            high = el.select_n(small, high, _ZERO)  # as `_words_of_int`
     return stack([high, convert_element_type(seed, "uint32")])
 
 

@@ -70,6 +70,9 @@ def _factor(cov: Any, method: str) -> Any:
         return jnp.linalg.cholesky(cov)
     if method == "eigh":
         values, vectors = jnp.linalg.eigh(cov)
+        # Of semi-definite matrices some may come out below 0, by rounding; what lies further below gives NaN.
+        rounding = cov.shape[-1] * jnp.finfo(cov.dtype).eps * jnp.max(values, -1, keepdims=True, initial=0)
+        values = jnp.where((values < 0) & (values >= -rounding), 0, values)
     else:
         vectors, values, _ = jnp.linalg.svd(cov)
     return vectors * jnp.sqrt(values[..., None, :])

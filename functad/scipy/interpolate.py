@@ -72,11 +72,13 @@ class RegularGridInterpolator:
         flat = x.reshape(-1, d)
         cells = [self._cell(flat[:, k], grid) for k, grid in enumerate(self.grid)]
         found = self._linear(cells) if chosen == "linear" else self._nearest(cells)
+        rows = (-1, *(1,) * (found.ndim - 1))
+        found = jnp.where(jnp.isnan(flat).any(1).reshape(rows), np.nan, found)
         if self.fill_value is not None:
             outside = jnp.zeros(flat.shape[0], bool)
             for k, grid in enumerate(self.grid):
                 outside = outside | (flat[:, k] < grid[0]) | (flat[:, k] > grid[-1])
-            found = jnp.where(outside.reshape(-1, *(1,) * (found.ndim - 1)), self.fill_value, found)
+            found = jnp.where(outside.reshape(rows), self.fill_value, found)
         return found.reshape(*x.shape[:-1], *self.values.shape[d:])
 
     def _cell(self, x: Any, grid: Any) -> tuple[Any, Any]:

@@ -40,7 +40,8 @@ def _give_back() -> None:
         _taken.pop()()
 
 
-# Taken by whoever imports or compiles. A thread may take it several times.
+# Taken by whoever imports or compiles. A thread may take it several times; and before Numba's lock and those of other
+# compilers, never while it has one of them, as what they run may import.
 unforked = threading.RLock()
 hold_over_forks(unforked.acquire, unforked.release)
 

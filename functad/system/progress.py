@@ -81,7 +81,7 @@ class Progress:
         where = (notebook_line() or sys.stderr) if stream is None else stream
         self._notebook = where if isinstance(where, NotebookLine) else None
         self._stream = sys.stderr if isinstance(where, NotebookLine) else where
-        is_terminal = self._stream.isatty() and os.environ.get("TERM") != "dumb"
+        is_terminal = self._stream is not None and self._stream.isatty() and os.environ.get("TERM") != "dumb"
         self.rewrites = self._notebook is not None or is_terminal
         self._interval = _REWRITE_INTERVAL if self.rewrites else plain_interval
         self._clock = clock
@@ -201,8 +201,9 @@ class Progress:
         return f"{_amount(self.count, self._unit)}/{_amount(self.total, self._unit)}"
 
     def _write(self, text: str) -> None:
-        self._stream.write(text)
-        self._stream.flush()
+        if self._stream is not None:  # as in a program without a console
+            self._stream.write(text)
+            self._stream.flush()
 
 
 def _bar(share: float, cells: int) -> str:

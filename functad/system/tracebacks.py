@@ -5,6 +5,7 @@ Knows Python's hook for what nobody catches, and IPython's; errors that are caug
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from types import TracebackType
@@ -13,7 +14,7 @@ from typing import Any
 from functad.config import config
 from functad.errors import FunctadError
 
-_PACKAGE = str(Path(__file__).parent.parent)
+_PACKAGE = os.path.join(Path(__file__).parent.parent, "")  # with a separator at its end
 
 
 def shorten_tracebacks() -> None:

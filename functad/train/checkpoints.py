@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from functad import device_put, io
-from functad.errors import ArgumentError
+from functad.errors import check_int
 from functad.system.cache import atomic_write
 from functad.train.runs import Run
 from functad.tree_util import tree_map
@@ -45,8 +45,8 @@ class Checkpoints:
 
     def __init__(self, path: str | os.PathLike[str], *, every: int | None = None, keep: int = 1) -> None:
         for name, value in (("every", every), ("keep", keep)):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise ArgumentError(f"Checkpoints: {name} is {value!r}; it must be an int of at least 1")
+            if value is not None:
+                check_int(value, f"Checkpoints: {name}", low=1)
         io.check_writable(path)
         self.path, self.every, self.keep = Path(path), every, keep
         self.saved: tuple[int, int] | None = None

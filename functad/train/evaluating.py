@@ -40,7 +40,8 @@ def evaluator(
     @jit
     def totals(params: Any, state: Any, batch: Any) -> Any:
         value, metrics, _ = evaluated(loss, params, state, batch, None)
-        return tree_map(lambda mean: mean * len(tree_leaves(batch)[0]), {"loss": value, **metrics})
+        length = jnp.float32(len(tree_leaves(batch)[0]))  # no mean of 16 bits is multiplied in its own
+        return tree_map(lambda mean: mean * length, {"loss": value, **metrics})
 
     def evaluate(params: Any, state: Any, data: Any) -> dict[str, float]:
         found, length = StepMetrics(), check_not_empty(data)

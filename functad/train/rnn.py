@@ -10,9 +10,8 @@ from typing import Any
 
 from functad import nn
 from functad import numpy as jnp
-from functad.errors import ArgumentError
+from functad.errors import ArgumentError, check_int
 from functad.nn import initializers
-from functad.nn.layer import check_count
 
 CELLS: dict[str, Callable[..., nn.Recurrent]] = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
 NONLINEARITIES = {"tanh": nn.tanh, "relu": nn.relu, "identity": nn.identity}
@@ -63,7 +62,7 @@ def rnn(
         raise ArgumentError(
             f"rnn: an image of {_PIXELS} pixels cannot be cut into {steps} equal strips; try 4, 14 or 28"
         )
-    check_count(layers, "layers", "rnn")
+    check_int(layers, "rnn: layers", low=1)
     for what, choice, known in (
         ("cell", cell, CELLS),
         ("nonlinearity", nonlinearity, NONLINEARITIES),

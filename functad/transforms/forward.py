@@ -13,7 +13,7 @@ from functad.errors import DifferentiationError
 from functad.evaluation import aval_of
 from functad.ir import Absent, Aval, OwnDerivative, Zero
 from functad.primitives.common import add_cotangents
-from functad.tracing import Op, Origin, Trace, Tracer, bind, current_trace
+from functad.tracing import Op, Origin, Trace, Tracer, bind, current_trace, last_reads
 from functad.transforms.at_once import TraceAtOnce
 from functad.user_source import state as lines
 from functad.user_source import transforming
@@ -40,8 +40,12 @@ def trace_with_values(
     return outs, trace, inputs
 
 
-def push_forward(ops: Sequence[Op], tangents: dict[int, Any]) -> None:
-    """Extend `tangents` (by tracer id; absent means zero) from the inputs of a trace to all its tracers."""
+def push_forward(ops: Sequence[Op], tangents: dict[int, Any], wanted: Sequence[Any] | None = None) -> None:
+    """Extend `tangents` (by tracer id; absent means zero) from the inputs of a trace to all its tracers.
+
+    wanted: if given, the outputs; the tangents of others are then freed with their last use.
+    """
+    last = {} if wanted is None else last_reads(ops, wanted)
     with transforming():
         for op in ops:
             incoming: list[Any] = []
@@ -56,6 +60,9 @@ def push_forward(ops: Sequence[Op], tangents: dict[int, Any]) -> None:
             for out, t in zip(op.outs, push_through(op, incoming)):
                 if type(t) is not Zero:
                     tangents[id(out)] = t
+            for a in op.args:
+                if last.get(id(a)) is op:
+                    tangents.pop(id(a), None)
 
 
 def push_through(op: Op, tangents: Sequence[Any]) -> Sequence[Any]:
@@ -104,7 +111,7 @@ def jvp_flat(
     active = [not isinstance(t, Zero) for t in tangents]
     outs, trace, inputs = trace_with_values(fun, primals, active, "jvp", arg_names)
     env = {id(i): t for i, t in zip(inputs, tangents) if i is not None}
-    push_forward(trace.take_ops(), env)
+    push_forward(trace.take_ops(), env, outs)
     mapped = outs if differentiated is None else outs[: differentiated()]
     out_tangents = [env[id(o)] if id(o) in env else Zero(aval_of(o)) for o in mapped]
     return untrace(outs, trace), out_tangents

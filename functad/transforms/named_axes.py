@@ -1,4 +1,4 @@
-"""The axes that `vmap` has given a name, while the function of one example is traced.
+"""The axes that `vmap` has given a name, while the function of one example is traced, and while its rules run.
 
 Knows names, sizes, and the position of the example along each; the operations on them are in `primitives.collectives`.
 """
@@ -8,10 +8,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from functad.errors import UnboundAxisError
+from functad.ir import surroundings
 from functad.records import NamedTuple
+from functad.tracing import Tracer, note_look
 
 
 class NamedAxis(NamedTuple):
@@ -19,18 +20,19 @@ class NamedAxis(NamedTuple):
 
     name: Hashable
     size: int
-    position: Any
+    position: Tracer
 
 
 class _AxesInScope(threading.local):
     axes: tuple[NamedAxis, ...] = ()
+    batched: Hashable = None  # the name of the axis that batch rules map over now
 
 
 _state = _AxesInScope()
 
 
 @contextmanager
-def naming(name: Hashable, size: int, position: Any) -> Iterator[None]:
+def naming(name: Hashable, size: int, position: Tracer) -> Iterator[None]:
     """Entered while a function mapped under this name is traced."""
     outer = _state.axes
     _state.axes = (*outer, NamedAxis(name, size, position))
@@ -40,12 +42,36 @@ def naming(name: Hashable, size: int, position: Any) -> Iterator[None]:
         _state.axes = outer
 
 
+class batching:
+    """Entered while batch rules map over an axis of this name: None, if it has none."""
+
+    __slots__ = ("name", "outer")
+
+    def __init__(self, name: Hashable) -> None:
+        self.name = name
+
+    def __enter__(self) -> None:
+        self.outer = _state.batched
+        _state.batched = self.name
+
+    def __exit__(self, *exc: object) -> None:
+        _state.batched = self.outer
+
+
+def batched_axis() -> Hashable:
+    """The name of the axis that batch rules map over now: rules of the user's that run later see it, too."""
+    return _state.batched
+
+
 def axis_named(name: Hashable) -> NamedAxis:
-    """The innermost axis of this name."""
+    """The innermost axis of this name. Whoever asks knows its size: a Program traced within serves no other axis."""
     axes: tuple[NamedAxis, ...] = _state.axes
+    surroundings.looks += 1
     for axis in axes[::-1]:
         if axis.name == name:
+            note_look(axis.position.owner)
             return axis
+    note_look(None)
     known = ", ".join(repr(a.name) for a in axes) or "none"
     raise UnboundAxisError(
         f"unbound axis name: {name!r}. Axes that have a name here: {known}. Map the function that reduces over it by "

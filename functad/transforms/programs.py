@@ -13,8 +13,9 @@ from functad.editing.dead_code import eliminate_dead_code
 from functad.ir import Aval, Program, UndefinedPrimal, Zero, memoised
 from functad.records import NamedTuple
 from functad.tracing import eval_program, trace_to_program
-from functad.transforms.batching import batch_flat
+from functad.transforms.batching import batch_flat, place_batch_axis
 from functad.transforms.forward import jvp_flat
+from functad.transforms.named_axes import batched_axis
 from functad.transforms.reverse import linearize_flat, transpose_flat
 
 
@@ -132,20 +133,35 @@ class BatchedProgram(NamedTuple):
 
 def batch_program(program: Program, axis_size: int, dims: tuple[int | None, ...]) -> BatchedProgram:
     """Map a Program over one axis of its inputs; None marks an input, or output, that is not mapped."""
-    return memoised(program, ("batch", axis_size, dims), lambda: _batch_program(program, axis_size, dims))
+    key = ("batch", axis_size, dims, batched_axis())
+    return memoised(program, key, lambda: _batch_program(program, axis_size, dims))
 
 
 def _batch_program(program: Program, axis_size: int, dims: tuple[int | None, ...]) -> BatchedProgram:
     out_dims: list[int | None] = []
 
     def fun(*args: Any) -> list[Any]:
-        outs, found = batch_flat(partial(_eval, program), axis_size, args, dims)
+        outs, found = batch_flat(partial(_eval, program), axis_size, args, dims, axis_name=batched_axis())
         out_dims.extend(found)
         return outs
 
     avals = [_with_axis(v.aval, d, axis_size) for v, d in zip(program.invars, dims)]
     result = trace_to_program(fun, avals, name=f"batch_{program.name}")
     return BatchedProgram(result, tuple(out_dims))
+
+
+def batch_in_front(program: Program, axis_size: int, dims: tuple[int | None, ...]) -> Program:
+    """As `batch_program`, where the mapped axis is the first one of all results."""
+
+    def make() -> Program:
+        mapped, out_dims = batch_program(program, axis_size, dims)
+
+        def fun(*args: Any) -> list[Any]:
+            return [place_batch_axis(o, d, 0, axis_size) for o, d in zip(eval_program(mapped, args), out_dims)]
+
+        return trace_to_program(fun, mapped.in_avals, name=program.name)
+
+    return memoised(program, ("batch in front", axis_size, dims, batched_axis()), make)
 
 
 def _with_axis(aval: Aval, dim: int | None, size: int) -> Aval:

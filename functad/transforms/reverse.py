@@ -13,7 +13,7 @@ from functad.evaluation import aval_of
 from functad.ir import Absent, Program, UndefinedPrimal, Zero
 from functad.observing import watching
 from functad.primitives.common import add_cotangents, instantiate
-from functad.tracing import Op, Origin, Trace, Tracer, bind, current_trace, eval_program, program_from_ops
+from functad.tracing import Op, Origin, Trace, Tracer, bind, current_trace, eval_program, last_reads, program_from_ops
 from functad.transforms.forward import push_forward, trace_with_values, untrace
 from functad.user_source import state as lines
 from functad.user_source import transforming
@@ -27,17 +27,23 @@ class LinearMap:
         self.ops = trace.take_ops()
         self.inputs = list(inputs)
         self.outs = list(outs)
+        self._last: dict[int, Op] | None = None  # which operation reads each value last
 
     def __call__(self, tangents: Sequence[Any]) -> list[Any]:
         """Tangent outputs (`Zero` where nothing flows) for one tangent an input."""
         env: dict[int, Any] = {id(i): instantiate(t) for i, t in zip(self.inputs, tangents)}
-        self._drop_unused()
+        if self._last is None:
+            self._drop_unused()
+            self._last = last_reads(self.ops, self.outs)
         with transforming():
             for op in self.ops:
                 lines.source = op.source
                 args = [env[id(a)] if self._owns(a) else a for a in op.args]
                 result = bind(op.primitive, *args, **op.params)
                 env.update(zip(map(id, op.outs), result if op.primitive.multiple_results else (result,)))
+                for a in op.args:
+                    if self._last.get(id(a)) is op:
+                        env.pop(id(a), None)
         return [env[id(o)] if self._owns(o) else o for o in self.outs]
 
     def transpose(self, cotangents: Sequence[Any]) -> list[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import operator
 import pickle
+import sys
 import threading
 import tracemalloc
 from collections import namedtuple
@@ -427,3 +428,29 @@ def test_a_copy_of_what_holds_an_array_is_donated_without_it(made):
     functad.jit(lambda x: x + 1, donate_argnums=0)(made(Parameter()))
     assert np.array_equal(Parameter.value, np.ones(3))
     assert jnp.asarray(Parameter()) is Parameter.value
+
+
+@pytest.mark.parametrize("how", ["consume", "jit"])
+def test_at_no_moment_does_another_thread_take_a_name_for_elements(how):
+    """A trace function looks between all operations of Python's, as a thread might."""
+    x = jnp.ones(3)
+    step = functad.jit(lambda x: x + 1, donate_argnums=0)
+    for _ in range(2):
+        step(jnp.ones(3))
+    seen = []
+
+    def look(frame, event, arg):
+        frame.f_trace_opcodes = True
+        try:
+            seen.append(type(x._value))
+        except DonatedArrayError:
+            seen.append(DonatedArrayError)
+        return look
+
+    tracer = sys.gettrace()
+    sys.settrace(look)
+    try:
+        consume(x, "argument `x` of f") if how == "consume" else step(x)
+    finally:
+        sys.settrace(tracer)
+    assert set(seen) == {np.ndarray, DonatedArrayError}

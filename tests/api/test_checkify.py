@@ -190,3 +190,31 @@ def test_primitives_from_outside_are_told_from_those_whose_names_they_have(name)
     own_p.def_abstract_eval(lambda x, y: x)
     error, out = checkify.checkify(own_p.bind, errors=checkify.all_checks)(jnp.ones(3), jnp.zeros(3))
     assert error.get() is None and out.tolist() == [1, 1, 1]
+
+
+def counted(x: Any) -> Any:
+    checkify.check(x > 0, "no")
+    return x + 1
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        counted,
+        functad.jit(counted),
+        lambda x: lax.fori_loop(0, 2, lambda i, c: counted(c), x),
+        lambda x: lax.cond(x < 0, counted, lambda x: x, x),
+        lambda x: functad.jit(lambda x: counted(x) // (x + 1))(x),
+    ],
+)
+def test_checks_that_nobody_looks_for_are_dropped(run):
+    error, _ = checkify.checkify(run, errors=checkify.index_checks)(-3)
+    assert error.get() is None
+    error, _ = checkify.checkify(run)(-3)
+    assert error.get() == "no (`check` failed)"
+
+
+def test_what_is_looked_for_is_found_beside_checks_that_are_dropped():
+    run = functad.jit(lambda x: counted(x) / (x + 1))
+    error, _ = checkify.checkify(run, errors=checkify.div_checks)(-1.0)
+    assert error.get() == "division by zero"

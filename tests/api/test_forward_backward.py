@@ -7,6 +7,7 @@ import pytest
 
 import functad
 import functad.numpy as jnp
+from functad.errors import ArgumentError
 
 
 @pytest.mark.parametrize("jitted", [True, False])
@@ -23,3 +24,11 @@ def test_results_residuals_and_cotangents(jitted):
     fwd, bwd = functad.fwd_and_bwd(lambda x: (x * x, "aux" if not jitted else x), 0, has_aux=True, jitted=jitted)
     out, residuals, aux = fwd(3.0)
     assert out == 9 and bwd(residuals, 1.0) == 6 and aux == ("aux" if not jitted else 3)
+
+
+def test_an_argument_that_is_not_there():
+    def scaled(x):
+        return x
+
+    with pytest.raises(ArgumentError, match="fwd_and_bwd: argnums=5 does not fit a call of scaled"):
+        functad.fwd_and_bwd(scaled, 5, jitted=False)[0](1.0)

@@ -102,3 +102,8 @@ def test_a_whole_pixel_to_the_right_and_a_quarter_turn(monkeypatch):
     np.testing.assert_allclose(moved[0, :, 1:], image[0, :, :-1], rtol=1e-6)
     assert (np.asarray(moved)[0, :, 0] == 0).all()
     np.testing.assert_allclose(np.asarray(turned)[0], np.rot90(np.asarray(image)[0]), rtol=1e-4, atol=1e-5)
+
+
+def test_fields_that_are_not_smoothed():
+    found = augment.elastic(KEY, jnp.asarray(IMAGES), 1.0, 0.0)
+    assert np.isfinite(found).all() and np.abs(np.asarray(found) - IMAGES).max() > 0.1

@@ -265,6 +265,11 @@ def hostile(path, tree='"array"', entries=None, header=None, compress=zipfile.ZI
                 archive.writestr(f"{name}.npy", content)
 
 
+def header(text):
+    """An entry in NumPy's format with a header of our own."""
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
+
+
 HOSTILE = {
     "huge shape": ({"entries": [("array", npy(np.ones(3), (1 << 60,)))]}, "declares an array of shape"),
     "negative shape": ({"entries": [("array", npy(np.ones(3), (-3,)))]}, "declares an array of shape|negative"),
@@ -299,6 +304,13 @@ HOSTILE = {
     "deep": ({"tree": "[" * 100_000}, "is damaged"),
     "compressed": ({"compress": zipfile.ZIP_DEFLATED}, "is compressed"),
     "no npy": ({"entries": [("array", b"hello")]}, "is damaged"),
+    "header of no literal": ({"entries": [("array", header("{'descr': '<f4', ("))]}, "is damaged"),
+    "header of lines": ({"entries": [("array", header("if 1:\n  2\n 3"))]}, "is damaged"),
+    "header of brackets": ({"entries": [("array", header("(" * 5000))]}, "is damaged"),
+    "sizes beyond words": (
+        {"entries": [("array", header(f"{{'descr': '<f4', 'fortran_order': False, 'shape': (0, {10**30})}}"))]},
+        "is damaged",
+    ),
     "cut npy": ({"entries": [("array", npy(np.ones(3))[:-4])]}, "has 20 bytes"),
 }
 

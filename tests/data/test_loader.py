@@ -250,6 +250,23 @@ def test_no_more_of_a_source_is_read_than_a_batch_has():
     assert [index for _, index in source.asked] == [slice(0, 20), slice(20, 23)]
 
 
+class Stored(Source):
+    """As h5py's: NumPy would read all of it, and asked for a list of items it wants them in their order."""
+
+    def __array__(self, *args, **kwargs):
+        raise AssertionError("all of it was read")
+
+    def __getitem__(self, index):
+        assert isinstance(index, slice) or (np.diff(index) > 0).all()
+        return super().__getitem__(index)
+
+
+def test_stored_arrays_are_read_in_their_order():
+    expected = [batch.tolist() for batch in loader(np.arange(23), 5, KEY)]
+    assert [batch.tolist() for batch in loader(Stored(), 5, KEY)] == expected
+    assert [batch.tolist() for batch in batches(Stored(), 20)] == [list(range(20)), [20, 21, 22]]
+
+
 @pytest.mark.parametrize("compressed", [False, True])
 def test_an_idx_file_by_its_path(tmp_path, compressed):
     path, pixels = tmp_path / "images", np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
@@ -270,11 +287,13 @@ def test_idx_files_that_are_none(tmp_path):
         for content, text in (
             (b"", "is truncated"),
             (b"text", "is no idx file"),
+            (bytes([0, 0, 8, 65]) + bytes(4 * 65), "which NumPy cannot hold"),
+            (bytes([0, 0, 8, 4]) + b"\xff" * 12 + bytes(4), "which NumPy cannot hold"),
             (idx(X, 0x0D)[:-1], "is truncated"),
             (idx(np.zeros(3, np.uint8)) + b"\0", "is too long"),
         ):
             path.write_bytes(content)
-            with pytest.raises(DataError, match=f"images {text}"):
+            with pytest.raises(DataError, match=f"images .*{text}"):
                 read_idx(path, mmap=mmap)
         path.write_bytes(idx(np.zeros((0, 3), np.uint8)))
         assert read_idx(path, mmap=mmap).shape == (0, 3)
@@ -286,14 +305,14 @@ def test_idx_files_that_are_none(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "options", "error", "text"),
     [
-        ((X, 0), {}, ArgumentError, "loader: batch_size is 0"),
+        ((X, 0), {}, ArgumentError, "loader: batch_size must be an int of at least 1, got 0"),
         (((), 2), {}, ArgumentError, "loader: data holds no array"),
         (((X, X[:3]), 2), {}, ShapeError, r"loader: the arrays differ .*data\[0\] .*data\[1\] has shape \(3, 3\)"),
         ((1.0, 2), {}, ShapeError, "loader: data is a scalar"),
         ((X, 2, 3), {}, ArgumentError, "loader: key is 3, which is no random key"),
         ((X, 2), {"last": "throw"}, ArgumentError, "last is 'throw'; it must be one of 'keep', 'drop', 'pad'"),
-        ((X, 2), {"prefetch": -1}, ArgumentError, "prefetch is -1"),
-        ((X, 2), {"prefetch": 1.5}, ArgumentError, "prefetch is 1.5"),
+        ((X, 2), {"prefetch": -1}, ArgumentError, "prefetch, how many .* must be an int of at least 0, got -1"),
+        ((X, 2), {"prefetch": 1.5}, ArgumentError, "prefetch, how many .* must be an int of at least 0, got 1.5"),
         ((X, 24), {"last": "drop"}, ArgumentError, "leaves no batch, as there are only 23 items for a batch of 24"),
     ],
 )

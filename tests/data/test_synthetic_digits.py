@@ -38,9 +38,9 @@ class TestSyntheticDigits:
 
     def test_none_and_wrong_arguments(self):
         assert synthetic_digits(0, 0)[0].shape == (0, 28, 28)
-        with pytest.raises(ArgumentError, match="n = -1"):
+        with pytest.raises(ArgumentError, match="n must be an int of at least 0, got -1"):
             synthetic_digits(-1, 0)
-        with pytest.raises(ArgumentError, match="seed = -2"):
+        with pytest.raises(ArgumentError, match="seed must be an int of at least 0, got -2"):
             synthetic_digits(1, -2)
 
     def test_a_linear_model_stays_below_92_percent(self, sets):
@@ -78,10 +78,10 @@ def softmax_regression(train: np.ndarray, labels: np.ndarray, test: np.ndarray) 
 @pytest.mark.parametrize(
     ("n", "seed", "message"),
     [
-        (3.5, 0, "synthetic_digits: n = 3.5 must be an int"),
-        ("3", 0, "n = '3' must be an int"),
-        (3, 1.5, "seed = 1.5 must be an int"),
-        (3, None, "seed = None must be an int"),
+        (3.5, 0, "synthetic_digits: n must be an int of at least 0, got 3.5"),
+        ("3", 0, "n must be an int of at least 0, got '3'"),
+        (3, 1.5, "seed must be an int of at least 0, got 1.5"),
+        (3, None, "seed must be an int of at least 0, got None"),
     ],
 )
 def test_counts_of_digits_that_are_no_ints(n, seed, message):

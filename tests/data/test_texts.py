@@ -131,10 +131,29 @@ def test_files_packed_by_another_program_are_the_same_data(small_imdb, monkeypat
         imdb()
 
 
-def test_what_is_no_archive_is_said_and_nothing_stays(monkeypatch, tmp_path):
+def packed(size):
+    """An archive with one file of random bytes."""
+    content = np.random.default_rng(0).integers(0, 10, size).astype(np.uint8).tobytes()
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as archive:
+        member = tarfile.TarInfo("rt-polaritydata/rt-polarity.pos")
+        member.size = size
+        archive.addfile(member, io.BytesIO(content))
+    return stream.getvalue()
+
+
+ARCHIVE = packed(100_000)
+DAMAGED = {
+    "no archive": b"<html>",
+    "cut off": ARCHIVE[:20_000],
+}
+
+
+@pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED)
+def test_what_is_no_archive_is_said_and_nothing_stays(monkeypatch, content):
     def wrong(file, folder, mirrors):
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / file.name).write_bytes(b"<html>")
+        (folder / file.name).write_bytes(content)
         return folder / file.name
 
     monkeypatch.setattr(places, "fetch", wrong)
@@ -161,6 +180,8 @@ def test_a_file_of_unknown_sum_is_fetched_up_to_its_size(server, tmp_path):  # n
     assert path.stat().st_size == size
     with pytest.raises(DataError, match="sent more than the 1,000 bytes expected"):
         fetch(RemoteFile(FILE.name, 1000, None), tmp_path / "other", [server.url("good")])
+    with pytest.raises(DataError, match="broke off after 100,000 of 153,600 bytes"):
+        fetch(RemoteFile(FILE.name, size + 1, None), tmp_path / "other", [server.url("truncated")])
 
 
 def test_folds_share_the_sentences(monkeypatch, tmp_path):

@@ -88,7 +88,7 @@ class TestBuckets:
 
     def test_none_and_wrong_arguments(self):
         assert buckets([], 4) == []
-        with pytest.raises(ArgumentError, match="batch_size is 0"):
+        with pytest.raises(ArgumentError, match="batch_size must be an int of at least 1, got 0"):
             buckets([1], 0)
-        with pytest.raises(ArgumentError, match="step is 0"):
+        with pytest.raises(ArgumentError, match="step must be an int of at least 1, got 0"):
             buckets([1], 1, step=0)

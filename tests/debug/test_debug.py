@@ -429,6 +429,9 @@ def test_log_writes_by_pythons_logger(caplog):
     assert [record.message for record in caplog.records] == ["x is 2.0", "then 3"]
     with pytest.raises(ArgumentError, match="debug.log: the first argument must be a format string"):
         functad.debug.log(1.0)
+    for fmt, args in (("{} {}", (1.0,)), ("{x}", ()), ("{}", (1.0, 2.0)), ("{", ())):
+        with pytest.raises(ArgumentError, match="^debug.log: (?!.*debug.print)"):
+            functad.debug.log(fmt, *args)
 
 
 def test_options_may_come_first(capsys):

@@ -220,3 +220,10 @@ def test_what_is_said_meanwhile_stands_above_the_bar(monkeypatch):
     lines = screen.shown()
     assert lines[:3] == ["before", "nothing is shown yet", "still compiling"] and lines[-2:] == ["after", ""]
     assert lines[3].startswith("epoch 1") and len(lines) == 6
+
+
+def test_without_a_console_nothing_is_shown(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)
+    with Progress(2, "epoch") as progress:
+        progress.update(2)
+    assert progress.count == 2 and not progress.rewrites

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -16,8 +18,11 @@ import functad.numpy as jnp
 from functad import custom_jvp, lax, machine_model
 from functad.all_primitives import registry
 from functad.editing.fingerprint import fingerprint
+from functad.extend import UpdateLoops
+from functad.extend.core import Primitive as OpenPrimitive
+from functad.interpreters import mlir
 from functad.ir import Absent, Program
-from functad.lowering_rules import Callback, Indexed, Loops
+from functad.lowering_rules import Callback, Indexed, Loops, Scalar, Scattered
 from functad.user_kernels import numba_primitive
 
 X = np.ones(3, np.float32)
@@ -93,15 +98,33 @@ def test_functions_have_no_text() -> None:
     assert text_of(lambda x: functad.pure_callback(np.sin, functad.ShapeDtypeStruct((3,), np.float32), x), X) is None
 
 
-@pytest.mark.parametrize("kind", [Indexed, Loops])
-def test_kernels_of_somebody_elses_primitive_have_no_text(kind: type) -> None:
-    program = functad.make_jaxpr(lambda x: jnp.flip(jnp.sort(x)))(X)
-    assert fingerprint(program) is not None
-    eqn = next(e for e in program.eqns if isinstance(e.primitive.lower, kind))
-    foreign = object.__new__(type(eqn.primitive))
-    foreign.__dict__.update({**vars(eqn.primitive), "lower": kind(lambda *args, **params: "")})
-    eqns = [e.replace(primitive=foreign) if e is eqn else e for e in program.eqns]
-    assert fingerprint(program.replace(eqns=eqns)) is None
+FUNCTIONS = {
+    "places of elements": Indexed(lambda context, index: context.read(0, index)),
+    "updates": Scattered(lambda x: UpdateLoops(x.shape, (True,)), lambda context, index: (index, "", "1"), "add"),
+    "kernels": Loops(lambda target, ins, outs: target.copy(ins[0], outs[0])),
+}
+
+
+@pytest.mark.parametrize("rule", FUNCTIONS)
+def test_what_functions_of_somebody_else_say_has_no_text(rule: str) -> None:
+    own_p = OpenPrimitive("sort")
+    own_p.def_abstract_eval(lambda x: x)
+    mlir.register_lowering(own_p, Scalar("{0} * {0}"))
+    assert text_of(lambda x: own_p.bind(x), X) not in (None, text_of(jnp.sort, X))
+    mlir.register_lowering(own_p, FUNCTIONS[rule])
+    assert text_of(lambda x: own_p.bind(x), X) is None
+
+
+def test_primitives_die_with_their_last_user() -> None:
+    own_p = OpenPrimitive("mine")
+    own_p.def_abstract_eval(lambda x: x)
+    mlir.register_lowering(own_p, Scalar("{0} * {0}"))
+    assert text_of(own_p.bind, X) is not None
+    dead = weakref.ref(own_p)
+    del own_p
+    functad.clear_caches()
+    gc.collect()
+    assert dead() is None
 
 
 def test_large_constants_have_no_text(monkeypatch: pytest.MonkeyPatch) -> None:

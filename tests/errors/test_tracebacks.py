@@ -59,6 +59,15 @@ def test_what_functad_itself_does_wrong_is_shown_whole():
     assert files(tracebacks.users_frames(raised.value, raised.value.__traceback__))[-1].startswith(PACKAGE)
 
 
+def test_files_beside_the_package_are_the_users():
+    namespace: dict = {}
+    exec(compile("def wrong():\n    return [][1]\n", f"{PACKAGE}_models/net.py", "exec"), namespace)
+    with pytest.raises(IndexError) as raised:
+        namespace["wrong"]()
+    error = FunctadError("of functad's")
+    assert files(tracebacks.users_frames(error, raised.value.__traceback__))[-1].endswith("_models/net.py")
+
+
 def test_in_ipython_too():
     seen = []
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 import functad
 import functad.numpy as jnp
+from functad import lax
 from functad.custom_batching import custom_vmap, sequential_vmap
 from functad.errors import BatchingError
 
@@ -52,6 +55,35 @@ def test_a_result_that_is_not_mapped():
     found = functad.vmap(f, out_axes=(0, None))(X)
     np.testing.assert_array_equal(np.asarray(found[0]), X)
     assert found[1].shape == () and float(found[1]) == 7
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, functad.jit])
+def test_what_it_closes_over_is_traced_with_it(wrap):
+    def loss(w, x, mapped):
+        f = custom_vmap(lambda x: x * w)
+        f.def_vmap(lambda size, batched, x: (x * (w + 1), True))
+        return (functad.vmap(f) if mapped else f)(x).sum()
+
+    for mapped, factor in ((False, 2), (True, 3)):
+        of = partial(loss, mapped=mapped)
+        assert wrap(of)(2.0, X) == factor * X.sum()
+        by_w, by_x = wrap(functad.grad(of, (0, 1)))(2.0, X)
+        np.testing.assert_array_equal(np.asarray(by_w), X.sum())
+        np.testing.assert_array_equal(np.asarray(by_x), np.full(3, factor))
+    out, tangent = wrap(lambda w: functad.jvp(lambda w: loss(w, X, False), (w,), (w,)))(2.0)
+    assert out == tangent == 2 * X.sum()
+    outs = wrap(lambda xs: lax.scan(lambda c, x: (c + loss(c, x, False), x), 1.0, xs)[0])(jnp.ones((2, 3)))
+    assert outs == 16
+
+
+def test_a_value_that_it_closes_over_cannot_be_mapped():
+    def f(w, x):
+        g = custom_vmap(lambda x: x * w)
+        g.def_vmap(lambda size, batched, x: (x * w, True))
+        return g(x)
+
+    with pytest.raises(BatchingError, match="closes over a value that is mapped"):
+        functad.vmap(f)(X, X)
 
 
 def test_one_example_after_another():

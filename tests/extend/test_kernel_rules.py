@@ -179,6 +179,19 @@ def test_kernels_may_copy_call_and_take_the_operands_memory():
     check_primitive(p, (X,))
 
 
+def test_no_two_results_take_the_memory_of_one_operand():
+    body = "for i in range(start, stop):\n    v = x[i]\n    b[i] = -v\n    a[i] = 2 * v"
+
+    def rule(target, ins, outs):
+        target.kernel("two", body, {"x": (ins[0], "r"), "a": (outs[0], "w"), "b": (outs[1], "w")}, ins[0].size)
+
+    p = made("two", lambda x: [2 * x, -x], lambda x: [x, x], Loops(rule, in_place=((0, 0), (0, 1))))
+    p.multiple_results = True
+    for used in (0, 1):
+        compiled = functad.jit(lambda x, used=used: p.bind(jnp.sin(x))[used])(X)
+        np.testing.assert_allclose(compiled, np.sin(X) * (2, -1)[used], rtol=1e-6)
+
+
 def one_kernel(body, modes=("r", "w")):
     return lambda target, ins, outs: target.kernel(
         "k", body, {"x": (ins[0], modes[0]), "out": (outs[0], modes[1])}, ins[0].size

@@ -164,3 +164,17 @@ def test_functads_own_promises_are_refused():
     p.multiple_results = True
     with pytest.raises(CustomRuleError, match="it says what one result is, but there are 2"):
         functad.jit(lambda x: p.bind(x))(X)
+
+
+def test_a_reduction_is_asked_for_the_types_of_operands_that_were_given():
+    def types(x, *, axes):
+        assert x.ndim == 3
+        return ShapedArray(x.shape[:1] + x.shape[2:], x.dtype)
+
+    sum_p = made("sum_of_middle", lambda x, *, axes: x.sum(axes), types, Reduction("sum"))
+    points = np.linspace(-1, 1, 3000, dtype=np.float32).reshape(1000, 3)
+
+    def forces(x):
+        return sum_p.bind((x[:, None] - x[None]) ** 2, axes=(1,))
+
+    np.testing.assert_allclose(functad.jit(forces)(points), forces(points), rtol=1e-4)

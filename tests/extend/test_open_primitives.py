@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,8 @@ from functad import lax
 from functad.errors import ArgumentError, DifferentiationError, NoRuleError
 from functad.extend.core import Primitive
 from functad.interpreters import ad, batching, mlir
+from functad.lowering_rules import Scalar
+from functad.tracing import bind as bind_primitive
 
 X, Y = np.arange(1.0, 4.0, dtype=np.float32), np.array([3.0, -2.0, 0.5], np.float32)
 
@@ -305,3 +309,39 @@ def test_types_are_changed_by_update_and_lie_on_one_device():
     aval = functad.typeof(jnp.ones((2, 3)))
     assert aval.update(shape=(4,)).str_short() == "f32[4]" and aval.update(dtype=np.dtype("int8")).shape == (2, 3)
     assert tuple(aval.sharding.spec) == (None, None) and functad.typeof(1.0).update(shape=(2,)).weak_type
+
+
+_SETTING: ContextVar[str] = ContextVar("setting", default="none")
+
+
+@pytest.mark.parametrize("scalar_first", [True, False])
+def test_an_implementation_sees_the_users_context_variables(scalar_first):
+    """Whatever the operation is compiled to, and in whichever order the two are registered."""
+    looked_p = Primitive("looked")
+    looked_p.def_abstract_eval(lambda x: x)
+    seen = []
+
+    def run(x):
+        seen.append(_SETTING.get())
+        return np.asarray(x)
+
+    steps = [lambda: looked_p.define_scalar(Scalar("{0}")), lambda: looked_p.def_impl(run)]
+    for step in steps if scalar_first else steps[::-1]:
+        assert looked_p.only_computes in (True, False)  # asked in between, as a call would
+        step()
+    token = _SETTING.set("mine")
+    try:
+        functad.vmap(looked_p.bind, in_axes=None, axis_size=1)(jnp.ones(2))
+        bind_primitive(looked_p, np.ones(2, np.float32))
+    finally:
+        _SETTING.reset(token)
+    assert seen == ["mine"] * len(seen) and seen
+    assert not looked_p.only_computes and looked_p.runs_functions
+
+
+def test_what_a_primitive_is_changes_with_its_rules():
+    changed_p = Primitive("changed")
+    changed_p.define_scalar(Scalar("{0}"))
+    assert changed_p.only_computes and not changed_p.takes_narrow
+    changed_p.define(lambda x: x, False)
+    assert not changed_p.only_computes and changed_p.takes_narrow

@@ -73,6 +73,40 @@ def test_it_is_for_element_wise_operations_alone():
         mlir.register_lowering(sin_p, Scalar("cos({0})"))
 
 
+def test_types_are_asked_for_operands_that_were_given():
+    def types(x, y):
+        assert x.shape == y.shape
+        return functad.core.ShapedArray(x.shape, x.dtype)
+
+    sum_p = Primitive("total")
+    sum_p.def_impl(lambda x, y: x + y)
+    sum_p.def_abstract_eval(types)
+    mlir.register_lowering(sum_p, Scalar("{0} + {1}"))
+    np.testing.assert_array_equal(functad.jit(lambda x: sum_p.bind(x, jnp.full(4, 2.0)) * 2)(X), 2 * (X + 2))
+
+
+def test_a_parameter_may_have_any_name():
+    half_p = Primitive("half")
+    half_p.def_impl(lambda x, *, new_dtype: x * 0.5)
+    half_p.def_abstract_eval(lambda x, *, new_dtype: x)
+    mlir.register_lowering(half_p, Scalar(lambda dtype, *, new_dtype: "{0} * {T}(0.5)"))
+    np.testing.assert_array_equal(functad.jit(lambda x: half_p.bind(x, new_dtype=X.dtype))(X), X * 0.5)
+
+
+def test_a_loop_needs_no_rule_for_many_examples():
+    wave_p = Primitive("wave")
+    wave_p.def_impl(np.cos)
+    wave_p.def_abstract_eval(lambda x: x)
+    mlir.register_lowering(wave_p, Scalar("cos({0})"))
+    w, rows = np.full((32, 32), 0.1, np.float32), np.linspace(0, 1, 50 * 4 * 32, dtype=np.float32).reshape(50, 4, 32)
+
+    def last(function, w, rows):
+        return functad.lax.scan(lambda h, x: (jnp.tanh(h + function(x) @ w), None), jnp.zeros((4, 32)), rows)[0]
+
+    found = functad.jit(last, static_argnums=0)(wave_p.bind, w, rows)
+    np.testing.assert_allclose(found, functad.jit(last, static_argnums=0)(jnp.cos, w, rows), rtol=1e-5)
+
+
 def test_a_primitive_defined_again_replaces_the_one_before():
     square_p = made(Scalar("{0} * {0}"))
     f = functad.jit(lambda x: square_p.bind(x))

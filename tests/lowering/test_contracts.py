@@ -17,6 +17,7 @@ from functad.lowering.barriers import remove_barriers
 from functad.lowering.contracts import check_schedule
 from functad.lowering.fusion.fuse import Fusion
 from functad.lowering.fusion.order import check_order
+from functad.lowering.memory.buffers import Buffer
 from functad.lowering.nests.nest import POST
 from functad.lowering.schedule import Schedule, make_schedule
 from functad.lowering.shared import variable_names
@@ -172,6 +173,14 @@ def test_matrices_lie_within_buffers() -> None:
     product = next(s for s in schedule.steps if isinstance(s, GemmStep))
     product.lda += 1
     with pytest.raises(ProgramError, match="which has 1200 elements"):
+        check_schedule(schedule)
+
+
+def test_matrices_are_of_one_dtype() -> None:
+    schedule = schedule_of(layers, X, X.T)
+    product = next(s for s in schedule.steps if isinstance(s, GemmStep))
+    product.b = Buffer(product.b.storage, product.b.shape, np.dtype(np.float16))
+    with pytest.raises(ProgramError, match="multiplies matrices of the dtypes float16, float32"):
         check_schedule(schedule)
 
 

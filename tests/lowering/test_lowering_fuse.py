@@ -17,7 +17,7 @@ from functad.errors import NoRuleError
 from functad.ir import Absent, Program, Var
 from functad.lowering.barriers import remove_barriers
 from functad.lowering.fusion.fuse import Fusion
-from functad.lowering.fusion.inlining import no_buffer
+from functad.lowering.fusion.inlining import Inlining, no_buffer
 from functad.lowering.schedule import make_schedule
 from functad.lowering.shared import variable_names
 from functad.lowering.steps import NestStep
@@ -45,6 +45,7 @@ def kinds(fusion: Fusion) -> list[str]:
 # --- what is rematerialised -----------------------------------------------------------------------------------
 
 LARGE = functad.ShapeDtypeStruct((512, 1024), "float32")
+HALF = functad.ShapeDtypeStruct((512, 1024), "float16")
 
 
 def sums_of_squares(x: Any) -> Any:
@@ -55,6 +56,12 @@ def sums_of_squares(x: Any) -> Any:
 def scaled_by_its_norm(x: Any, y: Any) -> Any:
     mixed = 0.9 * x + y
     return mixed / jnp.sqrt(jnp.square(mixed).sum())
+
+
+def converted_for_a_product(x: Any, w: Any) -> Any:
+    h = x.astype(jnp.float32)
+    y = h + 1.0
+    return y - y.max(1, keepdims=True), w @ h
 
 
 def two_after_a_test(x: Any, y: Any) -> Any:
@@ -71,6 +78,7 @@ def two_after_a_test(x: Any, y: Any) -> Any:
         (lambda x: (jnp.exp(x).sum(0), jnp.exp(x).sum(1)), [LARGE], 0),  # one nest has both sums
         (lambda x: (jnp.exp(x).sum(0), jnp.exp(x).max()), [LARGE], 1),  # to read takes less time
         (lambda x: (x.T @ (2.0 + x), (2.0 + x).sum(0)), [LARGE], 1),  # a product reads memory
+        (converted_for_a_product, [HALF, LARGE.update(shape=(64, 512))], 1),  # what computes others, too
         (scaled_by_its_norm, [LARGE, LARGE], 1),  # two arrays would be kept instead of one
         (two_after_a_test, [LARGE, LARGE], 0),  # two instead of two
         (lambda x: x / jnp.exp(x).sum(1, keepdims=True) * jnp.exp(x), [LARGE], 1),  # row by row, from a cache
@@ -115,6 +123,21 @@ def test_what_is_split_is_stored_if_two_loops_read_a_part() -> None:
         return value * jnp.tanh(gate), jnp.sum(value, 0)
 
     assert primitives(fusion_of(read_twice, ROWS, VECTOR)) == [["add"], ["mul"], ["reduce_sum"]]
+
+
+@pytest.mark.parametrize("step", [lambda y: y.T.reshape(30, 40), lambda y: lax.rev(y, (0,)), lambda y: y[None][0]])
+def test_long_chains_of_moves_end(step: Callable[..., Any]) -> None:
+    def moved(x: Any) -> Any:
+        y = jnp.exp(x)
+        for _ in range(1200):
+            y = step(y)
+        return jnp.sin(y)
+
+    program = functad.make_jaxpr(moved)(functad.ShapeDtypeStruct((30, 40), "float32"))
+    inlining = Inlining(program)
+    assert inlining.is_read_at_points(program.eqns[0].outvars[0])
+    nests = [s.nest for s in make_schedule(program).steps if isinstance(s, NestStep)]
+    assert max(len(offset.text()) for nest in nests for _, offset, _ in nest.accesses()) < 3000
 
 
 def test_padding_is_one_nest_with_what_it_pads_and_what_follows() -> None:

@@ -14,7 +14,9 @@ import functad
 import functad.numpy as jnp
 from functad import lax
 from functad.ir import Program, Var
-from functad.lowering.fusion.products import Matrices, Product, as_matrices, find_products
+from functad.lowering.barriers import remove_barriers
+from functad.lowering.fusion.inlining import Inlining
+from functad.lowering.fusion.products import Matrices, Product, as_matrices
 from functad.lowering.nests.affine import linear, loop
 from functad.lowering.schedule import make_schedule
 from functad.lowering.steps import GemmStep, NestStep
@@ -30,11 +32,7 @@ def matmul(a: Any, b: Any) -> Any:
 
 
 def products_of(program: Program) -> list[Product]:
-    uses: dict[Var, list[int]] = {}
-    for i, eqn in enumerate(program.eqns):
-        for atom in dict.fromkeys(a for a in eqn.invars if isinstance(a, Var)):
-            uses.setdefault(atom, []).append(i)
-    found = find_products(program, uses, {a for a in program.outvars if isinstance(a, Var)})
+    found = Inlining(program).products
     assert all(p.members[-1] == i for i, p in found.items())
     return [found[i] for i in sorted(found)]
 
@@ -127,6 +125,24 @@ def test_what_others_need_is_left_alone() -> None:
         assert taken(fun) == [(1, 1.0, 0.0)]
 
 
+@pytest.mark.parametrize(
+    "behind",
+    [
+        lambda p, y, z: lax.mul(np.float32(0.5), p),
+        lambda p, y, z: lax.add(p, z),
+        lambda p, y, z: lax.sub(z, lax.mul(p + matmul(y, z), np.float32(0.5))),
+    ],
+)
+def test_what_stands_behind_a_barrier_is_left_alone(behind: Callable[..., Any]) -> None:
+    def fun(x: Any, y: Any, z: Any) -> Any:
+        return behind(lax.optimization_barrier(matmul(x, y)), y, z)
+
+    program, phases = remove_barriers(program_of(fun, (X, Y, Z)))
+    first = min(Inlining(program, phases).products.values(), key=lambda p: p.members)
+    assert (len(first.members), first.alpha, first.start) == (1, 1.0, None)
+    np.testing.assert_array_equal(functad.jit(fun)(X, Y, Z), fun(*map(jnp.asarray, (X, Y, Z))))
+
+
 @pytest.mark.parametrize("factor", [0.0, -0.0, np.inf, np.nan, 1e-44, 2.0, -1.5])
 def test_factors_that_a_library_treats_otherwise(factor: float) -> None:
     assert taken(lambda x, y, z: [lax.mul(matmul(x, y), np.float32(factor))]) == [(1, 1.0, 0.0)]
@@ -205,6 +221,30 @@ def test_views_of_rows_or_columns_need_no_copy(view: Any) -> None:
 def test_other_operands_are_packed(view: Any) -> None:
     steps = steps_of(lambda x: [lax.dot_general(view(x), view(x), (((1,), (1,)), ((), ())))], array(12, 12))
     assert any(isinstance(s, NestStep) for s in steps)
+
+
+@pytest.mark.parametrize("product", [lambda h, w: w @ h, lambda h, w: h.T @ w.T])
+@pytest.mark.parametrize("computed_anew", [False, True])
+def test_floats_of_16_bits_are_no_operands(
+    product: Callable[..., Any], computed_anew: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fun(x: Any, w: Any) -> Any:
+        h = x.astype(jnp.float32)
+        y = h + 1
+        return y - y.max(1, keepdims=True), product(h, w)
+
+    def converted(inlining: Inlining, *_: Any) -> frozenset[Var]:
+        eqns = inlining.program.eqns
+        return frozenset(e.outvars[0] for e in eqns if e.primitive.name == "convert_element_type")
+
+    if computed_anew:
+        monkeypatch.setattr("functad.lowering.fusion.fuse.rematerialised", converted)
+    x, w = np.ones((512, 1024), np.float16), np.ones((64, 512), np.float32)
+    schedule = make_schedule(functad.jit(fun).lower(x, w).optimized)
+    (step,) = (s for s in schedule.steps if isinstance(s, GemmStep))
+    assert {b.dtype.name for b in (step.a, step.b, step.c)} == {"float32"}
+    for compiled, plain in zip(functad.jit(fun)(x, w), fun(jnp.asarray(x), jnp.asarray(w)), strict=True):
+        np.testing.assert_allclose(compiled, plain)
 
 
 def test_an_operand_is_packed_once() -> None:

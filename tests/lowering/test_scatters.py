@@ -115,6 +115,15 @@ def test_how_threads_share_a_scatter(width: int, steps: int, monkeypatch: pytest
     np.testing.assert_array_equal(functad.jit(fun)(x, v, at), fun(*map(jnp.asarray, (x, v, at))))
 
 
+def test_no_loop_is_cut_into_one_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_model, "ELEMENTS_WORTH_THREADS", 1)
+    monkeypatch.setattr(machine_model, "UPDATES_OF_PART", 1)
+    monkeypatch.setattr(machine_model, "MOST_SCATTER_PARTS", 2)
+    x, v, at = X[:4, 0], rng.integers(-4, 5, 37).astype(np.float32), rng.integers(0, 4, 37).astype(np.uint32)
+    parts, rest = scatters(schedule_of(lambda x, v, i: x.at[i].add(v), x, v, at, donated=True))
+    assert [s.extent for s in parts.loops] == [2, 18] and rest.points == 1
+
+
 def test_a_loop_of_small_scatters_is_one_kernel() -> None:
     def walk(x: Any, i: Any) -> Any:
         return lax.fori_loop(0, 20, lambda k, x: x.at[i[k]].add(1).at[k].set(x[k] * 2), x)

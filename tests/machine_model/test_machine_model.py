@@ -44,6 +44,7 @@ NOT_TUNED = {
     "METH_FASTCALL": "a flag of Python's",
     "_LEAST_FLOOR": "digits that are printed",
     "_CANDIDATES": "which repetitions are spoken of",
+    "_FEWEST_STEPS": "which repetitions are spoken of",
     "FUNCTION_WEIGHT": "how operations that are printed are counted",
     "_PARTNERS": "entries of a memory of what was made",
     "MOST_NESTED": "Python's stack",

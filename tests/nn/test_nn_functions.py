@@ -10,7 +10,7 @@ import pytest
 import functad
 from functad import nn
 from functad import numpy as jnp
-from functad.errors import ArgumentError, ShapeError
+from functad.errors import ArgumentError, AxisError, ShapeError
 
 # Away from the kinks at -3, -1, 0, 1, 3 and 6.
 X = np.array([-7.3, -2.4, -0.6, 0.4, 0.9, 2.2, 4.7, 6.8])
@@ -138,3 +138,36 @@ def test_logmeanexp_counts_what_takes_part():
     x = jnp.arange(8.0)
     expected = np.log(np.mean(np.exp(np.arange(8.0)[MASK])))
     np.testing.assert_allclose(nn.logmeanexp(x, where=MASK), expected, rtol=1e-6)
+
+
+MASKED = {
+    "softmax": lambda x, where: nn.softmax(x, where=where)[0],
+    "log_softmax": lambda x, where: nn.log_softmax(x, where=where)[0],
+    "logsumexp": lambda x, where: nn.logsumexp(x, where=where),
+    "logsumexp with factors": lambda x, where: nn.logsumexp(x, b=x * 0 + 2, where=where),
+    "logmeanexp": lambda x, where: nn.logmeanexp(x, where=where),
+    "standardize": lambda x, where: nn.standardize(x, where=where)[0],
+    "integer labels": lambda x, where: nn.softmax_cross_entropy_with_integer_labels(x, jnp.array(0), where=where),
+    "labels": lambda x, where: nn.softmax_cross_entropy(x, jnp.array([0.5, 0.5, 0.0]), where=where),
+}
+
+
+@pytest.mark.parametrize("name", MASKED)
+@pytest.mark.parametrize("outside", [200.0, 3e38, math.inf, -math.inf, math.nan])
+def test_what_a_mask_leaves_out_is_in_no_gradient(name, outside):
+    if name == "standardize" and not abs(outside) < math.inf:
+        return  # its result has a value there, too
+    where, function = jnp.array([True, True, False]), MASKED[name]
+    for grad in (functad.grad(function), functad.jit(functad.grad(function))):
+        wanted, found = (grad(jnp.array([0.25, 2.0, x]), where) for x in (0.0, outside))
+        np.testing.assert_array_equal(found, wanted)
+        assert wanted[2] == 0 and jnp.isfinite(wanted).all()
+
+
+def test_the_mean_of_many_exponentials_of_16_bits():
+    assert nn.logmeanexp(jnp.ones(70_000, "float16")) == 1
+
+
+def test_an_axis_that_is_none_to_glu():
+    with pytest.raises(AxisError, match="glu: axis 3 is out of bounds"):
+        nn.glu(jnp.ones(4), axis=3)

@@ -549,3 +549,23 @@ def test_layers_take_orthogonal_initializers():
     assert half.dtype == np.float16
     kernel = nn.initializers.delta_orthogonal()(KEY, (3, 3, 2, 4))
     assert float(jnp.abs(kernel).sum()) == float(jnp.abs(kernel[1, 1]).sum())
+
+
+def test_nested_networks_ask_a_layer_for_its_buffers_no_more_than_twice_a_level():
+    asked, base, x = [], nn.BatchNorm(), jnp.ones((2, 3))
+    network = nn.Buffered(base.init, base.apply, lambda x: asked.append(x) or base.buffers(x))
+    for depth in range(1, 5):
+        network = nn.serial(network, nn.Relu())
+        for made in (partial(network.init, KEY), network.buffers):
+            asked.clear()
+            made(x)
+            assert len(asked) <= 2 ** (depth - 1)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint8])
+def test_sizes_may_be_integers_of_numpy(kind):
+    x, two = images(1, 2, 8, 8), kind(2)
+    network = nn.serial(nn.Conv(two, (two, two), strides=two), nn.MaxPool((two, two)), nn.Flatten(), nn.Dense(two))
+    params = network.init(KEY, x)
+    assert network.apply(params, x).shape == (1, 2)
+    assert nn.top_k_accuracy(np.eye(3), np.arange(3), two) == 1

@@ -130,3 +130,10 @@ def test_labels_without_values_are_not_checked():
 def test_shapes_that_do_not_fit_are_named(call, message):
     with pytest.raises(ShapeError, match=message):
         call()
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, functad.jit])
+def test_small_losses_of_large_logits_keep_their_digits(transform):
+    logits = jnp.array([[1000.0, 990.0], [-1000.0, -1010.0]])
+    found = transform(nn.softmax_cross_entropy_with_integer_labels)(logits, jnp.array([0, 0]))
+    np.testing.assert_allclose(found, np.log1p(np.exp(-10.0)), rtol=2e-3)

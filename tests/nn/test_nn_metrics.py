@@ -67,3 +67,18 @@ def test_perplexity_of_a_uniform_guess():
 def test_wrong_arguments(call, error, text):
     with pytest.raises(error, match=text):
         call()
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_nan_is_never_among_the_highest_and_before_all_numbers(k):
+    scores = np.array([[np.nan, np.nan, np.nan], [np.nan, 1, 2], [np.nan, 1, 2], [np.nan, 1, 2]])
+    for f in (nn.top_k_accuracy, functad.jit(nn.top_k_accuracy, static_argnums=2)):
+        assert f(scores, np.array([0, 0, 2, 1]), k) == {1: 0, 2: 0.25, 3: 0.5}[k]
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint8])
+def test_labels_that_are_no_class_are_wrong(dtype):
+    labels = np.array([0, 3, -1]).astype(dtype)
+    for k in (1, 3):
+        assert nn.top_k_accuracy(np.eye(3), labels, k) == np.float32(1 / 3)
+    assert nn.accuracy(np.eye(3), labels) == np.float32(1 / 3)

@@ -10,7 +10,7 @@ import pytest
 import functad
 import functad.numpy as jnp
 from functad import nn, random
-from functad.errors import ArgumentError, ShapeError, TreeError
+from functad.errors import ArgumentError, DTypeError, ShapeError, TreeError
 from functad.nn import attention
 
 rng = np.random.default_rng(0)
@@ -202,8 +202,8 @@ def test_positions_are_added():
         (lambda: nn.MultiHeadAttention(5).init(random.key(0), X), ShapeError, "12 features do not part into 5 heads"),
         (lambda: nn.MultiHeadAttention(4, rotary=True).init(random.key(0), X), ShapeError, "each of an even number"),
         (lambda: nn.MultiHeadAttention(3).init(random.key(0), X[0]), ShapeError, r"\(batch, steps, features\)"),
-        (lambda: nn.MultiHeadAttention(3).apply((), X), TreeError, "must be a dict with 'query' and 'key'"),
-        (lambda: nn.TransformerBlock(3).apply({"a": 1}, X), TreeError, "a dict with 'a', but must be"),
+        (lambda: nn.MultiHeadAttention(3).apply((), X), TreeError, "returned, a dict with 'query' and 'key'"),
+        (lambda: nn.TransformerBlock(3).apply({"a": 1}, X), TreeError, "are a dict with 'a'; pass what"),
         (lambda: with_cache(nn.empty_cache(2, 4, 3, 4)), ArgumentError, "room for 4 steps, fewer than these 5"),
         (lambda: with_cache(nn.empty_cache(1, 9, 3, 4)), ShapeError, r"nn.empty_cache\(2, steps, 3, 4\)"),
         (lambda: with_cache(nn.empty_cache(2, 9, 3, 4), context=X), ArgumentError, "cannot be used with a context"),
@@ -233,3 +233,15 @@ def test_positions_are_those_of_the_papers():
     turns = np.exp(1j * np.arange(steps)[:, None] * 10_000.0 ** (-np.arange(features // 2) / (features // 2)))
     z = (x[..., : features // 2] + 1j * x[..., features // 2 :]) * turns[:, None]
     np.testing.assert_allclose(nn.rotary_embedding(x), np.concatenate([z.real, z.imag], -1), atol=1e-4)
+
+
+def test_a_cache_of_another_dtype_is_named():
+    layer, x = nn.MultiHeadAttention(3), normal(2, 5, 12).astype("float16")
+    params = layer.init(random.key(0), x)
+    message = (
+        r"holds keys of float32, but these steps have float16; .*nn.empty_cache\(2, steps, 3, 4, dtype='float16'\)"
+    )
+    with pytest.raises(DTypeError, match=message):
+        layer.apply(params, x, cache=nn.empty_cache(2, 5, 3, 4))
+    y, _ = layer.apply(params, x, cache=nn.empty_cache(2, 5, 3, 4, dtype="float16"))
+    assert y.dtype == x.dtype

@@ -159,6 +159,8 @@ def test_no_channels_at_all():
     layer, x = nn.BatchNorm(), jnp.ones((4, 0))
     y, buffers = layer.apply(layer.init(random.key(0), x), x, buffers=layer.buffers(x), train=True)
     assert y.shape == (4, 0) and buffers["mean"].shape == (0,)
+    layer, x = nn.InstanceNorm(), jnp.ones((4, 3, 0))
+    assert layer.apply(layer.init(random.key(0), x), x).shape == (4, 3, 0)
 
 
 @needs_bfloat16
@@ -238,7 +240,7 @@ def test_names_are_for_all_layers_or_none():
         nn.serial(nn.Relu(), out=nn.Dense(1))
     network = nn.serial(a=nn.Dense(2), b=nn.Dense(1))
     params = network.init(random.key(0), X)
-    with pytest.raises(TreeError, match="must be a dict with 'a' and 'b'"):
+    with pytest.raises(TreeError, match="returned, a dict with 'a' and 'b'"):
         network.apply((params["a"], params["b"]), X)
     np.testing.assert_array_equal(
         network.apply(params, X), nn.serial(nn.Dense(2), nn.Dense(1)).apply((params["a"], params["b"]), X)

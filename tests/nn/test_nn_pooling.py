@@ -59,3 +59,18 @@ def test_all_of_the_axes(dtype):
 def test_messages(call, error, text):
     with pytest.raises(error, match=text):
         call()
+
+
+@pytest.mark.parametrize("padding", ["VALID", "SAME", None])
+@pytest.mark.parametrize("transform", [lambda f: f, functad.jit])
+def test_means_of_16_bits_are_not_sums_of_16_bits(padding, transform):
+    layer = nn.AvgPool(None, axes=(2, 3)) if padding is None else nn.AvgPool((32, 32), padding=padding)
+    x = jnp.full((1, 1, 32, 32), 100.0, "float16")
+    y = transform(lambda x: layer.apply((), x))(x)
+    assert y.dtype == x.dtype and y.tolist() == [[[[100.0]]]]
+
+
+def test_a_window_of_padding_alone_gives_zero():
+    layer, x = nn.AvgPool((1, 1), padding=1), jnp.ones((1, 1, 2, 2))
+    np.testing.assert_array_equal(layer.apply((), x), np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1))))
+    np.testing.assert_array_equal(functad.grad(lambda x: layer.apply((), x).sum())(x), x)

@@ -167,3 +167,23 @@ DENSE = nn.Dense(3)
 def test_messages(call, error, text):
     with pytest.raises(error, match=text):
         call()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_zero_weights_stay_zero_and_have_gradients(dtype):
+    x, zeros = jnp.ones((1, 3), dtype), {"kernel": jnp.zeros((3, 2), dtype)}
+    dense = nn.Dense(2, use_bias=False, kernel_init=nn.initializers.zeros)
+    layer = nn.WeightNorm(dense)
+    params = layer.init(random.key(0), x)
+    assert not layer.apply(params, x).any()
+    slopes = functad.grad(lambda params: layer.apply(params, x).sum())(params)["layer"]["kernel"]
+    np.testing.assert_array_equal(slopes, np.ones((3, 2)))
+
+    layer = nn.SpectralNorm(dense)
+    first = buffers = layer.buffers(x)
+    for train in (True, False):
+        y, buffers = layer.apply(zeros, x, buffers=buffers, train=train)
+        assert not y.any()
+    np.testing.assert_array_equal(buffers["u"]["['kernel']"], first["u"]["['kernel']"])
+    slopes = functad.grad(lambda zeros: layer.apply(zeros, x, buffers=buffers, train=True)[0].sum())(zeros)
+    np.testing.assert_array_equal(slopes["kernel"], np.ones((3, 2)))

@@ -250,3 +250,19 @@ def test_a_state_of_another_kind_is_named(optimizer):
     state = tuple(tuple(part) for part in optimizer.init(params))
     with pytest.raises(ArgumentError, match=r"the state is of type tuple, not \w+State; .*load\(path, like="):
         optimizer.update(params, state)
+
+
+ENDS = [(1e-3, 1e-9), (1.0, 1e-8), (1e-9, 1.0), (0.3, 0.1), (0.0, 0.7)]
+
+
+@pytest.mark.parametrize("first, last", ENDS)
+def test_schedules_are_exact_at_both_ends(first, last):
+    linear = optim.linear_schedule(first, last, 100)
+    warmup = optim.warmup_linear_decay_schedule(first, last, 100, 200, first)
+    for transform in (lambda f: f, functad.jit):
+        assert [float(transform(linear)(jnp.int32(step))) for step in (0, 100)] == [np.float32(first), np.float32(last)]
+        assert float(transform(warmup)(jnp.int32(200))) == np.float32(first)
+        if first:
+            cosine = optim.cosine_decay_schedule(first, 100, last / first)
+            for step, wanted in ((0, first), (100, last)):
+                assert float(transform(cosine)(jnp.int32(step))) == pytest.approx(wanted, rel=3e-7)

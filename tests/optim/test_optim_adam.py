@@ -13,6 +13,8 @@ import functad
 from functad import numpy as jnp
 from functad import optim
 from functad.errors import ArgumentError, ShapeError, TreeError
+from functad.transforms.at_once import CompoundOp
+from functad.transforms.forward import trace_with_values
 
 RNG = np.random.default_rng(0)
 START = RNG.standard_normal(5)
@@ -362,3 +364,22 @@ def _passes(optimizer):
     arrays = [kernel.bytes / 4e6 for kernel in lowered.cost.kernels if kernel.bytes > 1e5]
     assert arrays == pytest.approx([round(n) for n in arrays], rel=0.02)
     return [round(n) for n in arrays], lowered.memory_plan.arena_bytes
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, functad.jit])
+def test_equal_gradients_have_no_variance_and_no_nan(transform):
+    optimizer = optim.rmsprop(1e-3, centered=True, eps=1e-8)
+    update, g = transform(optimizer.update), jnp.array([1.725789, 3.1, 1e4])
+    state = optimizer.init(g)
+    for _ in range(200):
+        step, state = update(g, state)
+        assert jnp.isfinite(step).all()
+
+
+@pytest.mark.parametrize("make", [optim.adam, optim.rmsprop])
+def test_the_means_of_a_leaf_are_one_operation_each(make):
+    optimizer, g = make(0.1), jnp.ones(3)
+    state = optimizer.init(g)
+    for _ in range(3):  # what is met again becomes one operation
+        _, trace, _ = trace_with_values(lambda g: [optimizer.update(g, state)[0]], [g], [True], "grad", once=True)
+    assert [type(op) for op in trace.take_ops()[:2]] == [CompoundOp] * 2

@@ -147,15 +147,27 @@ def test_steps_with_gradients_that_are_not_finite_leave_all_as_it_is(most):
     ("wrong", "text"),
     [
         (lambda: optim.apply_if_finite(3, 1), "apply_if_finite: inner is 3, which is no Optimizer"),
-        (lambda: optim.apply_if_finite(optim.sgd(1.0), -1), "max_consecutive_errors=-1 must be an int of at least 0"),
-        (lambda: optim.apply_if_finite(optim.sgd(1.0), 2.5), "max_consecutive_errors=2.5 must be an int of at least 0"),
+        (
+            lambda: optim.apply_if_finite(optim.sgd(1.0), -1),
+            "max_consecutive_errors must be an int of at least 0, got -1",
+        ),
+        (
+            lambda: optim.apply_if_finite(optim.sgd(1.0), 2.5),
+            "max_consecutive_errors must be an int of at least 0, got 2.5",
+        ),
         (lambda: optim.MultiSteps(optim.sgd, 2), "MultiSteps: opt is <function sgd.*, which is no Optimizer"),
-        (lambda: optim.MultiSteps(optim.sgd(1.0), 0), "MultiSteps: every_k_schedule=0 must be an int of at least 1"),
+        (
+            lambda: optim.MultiSteps(optim.sgd(1.0), 0),
+            "MultiSteps: every_k_schedule must be an int of at least 1, got 0",
+        ),
         (lambda: optim.masked("adam", True), "masked: inner is 'adam', which is no Optimizer"),
         (lambda: optim.lazy(optim.adam), "lazy: inner is <function adam.*, which is no Optimizer"),
         (lambda: optim.by_path("bias"), "by_path: 'bias' is no function of key paths; .*lambda path: 'bias' in path"),
         (lambda: optim.loss_scale(0.0), "loss_scale: scale=0.0 must be a number of at least 1"),
-        (lambda: optim.rescaled(optim.loss_scale(), jnp.ones(1), 0), "rescaled: period=0 must be an int of at least 1"),
+        (
+            lambda: optim.rescaled(optim.loss_scale(), jnp.ones(1), 0),
+            "rescaled: period must be an int of at least 1, got 0",
+        ),
         (
             lambda: optim.averaged({"w": 1.0}, {"w": 1.0}),
             r"the mean is of type dict, not Average; .*optim.average\(params",

@@ -140,7 +140,7 @@ LOSS = {"value": 1.0, "grad": X, "value_fn": jnp.sum}
         (lambda: optim.lbfgs().update(X, optim.lbfgs().init(X), X), ArgumentError, "a line search needs the loss"),
         (lambda: optim.sgd(0.1).update(X, optim.sgd(0.1).init(X), X, **LOSS), ArgumentError, "none of the optimizers"),
         (lambda: optim.scale_by_lbfgs().update(X, optim.scale_by_lbfgs().init(X)), ArgumentError, "needs the params"),
-        (lambda: optim.lbfgs(memory_size=0), ArgumentError, "memory_size=0"),
+        (lambda: optim.lbfgs(memory_size=0), ArgumentError, "memory_size must be an int of at least 1, got 0"),
         (lambda: optim.scale_by_zoom_linesearch(5, initial_guess_strategy="last"), ArgumentError, '"one" or "keep"'),
         (lambda: optim.lbfgs().init(X * 1j), DTypeError, "real params"),
         (lambda: optim.value_and_grad_from_state(jnp.sum)(X, state=()), ArgumentError, "0 states of a line search"),

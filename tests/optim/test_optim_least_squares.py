@@ -115,7 +115,11 @@ def test_a_start_at_the_minimum_is_one():
 @pytest.mark.parametrize(
     "call, error, text",
     [
-        (lambda: optim.levenberg_marquardt(jnp.sin, jnp.ones(2), maxiter=-1), ArgumentError, "maxiter=-1"),
+        (
+            lambda: optim.levenberg_marquardt(jnp.sin, jnp.ones(2), maxiter=-1),
+            ArgumentError,
+            "maxiter must be an int of at least 0, got -1",
+        ),
         (lambda: optim.levenberg_marquardt(jnp.sin, jnp.ones(2), tol=-1.0), ArgumentError, "tol=-1.0"),
         (lambda: optim.levenberg_marquardt(jnp.sin, ()), ArgumentError, "the params have no elements"),
         (lambda: optim.levenberg_marquardt(lambda x: (), jnp.ones(2)), ArgumentError, "the residuals have no elements"),

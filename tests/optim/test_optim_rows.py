@@ -8,7 +8,7 @@ import pytest
 import functad
 import functad.numpy as jnp
 from functad import nn, optim
-from functad.errors import ArgumentError, DTypeError, ShapeError
+from functad.errors import ArgumentError, DTypeError, ShapeError, TreeError
 
 rng = np.random.default_rng(0)
 TABLE = rng.normal(size=(9, 3)).astype(np.float32)
@@ -137,3 +137,20 @@ def test_messages(call, error, text):
     optimizer = optim.lazy(optim.adam(0.1))
     with pytest.raises(error, match=text):
         call(optimizer, optimizer.init(jnp.asarray(TABLE)))
+
+
+def test_some_params_are_tables():
+    params = {"dense": jnp.ones(3), "table": jnp.ones((5, 2))}
+    grads = {"dense": jnp.full(3, 2.0), "table": optim.TableRows(jnp.array([1]), jnp.ones((1, 2)))}
+    rows = optim.lazy(optim.sgd(0.5))
+    labelled = optim.multi_transform({"rows": rows, "all": optim.sgd(0.5)}, {"dense": "all", "table": "rows"})
+    masked = optim.chain(
+        optim.masked(rows, {"dense": False, "table": True}),
+        optim.masked(optim.sgd(0.5), {"dense": True, "table": False}),
+    )
+    for optimizer in (labelled, masked):
+        updates, _ = optimizer.update(grads, optimizer.init(params), params)
+        new = optim.apply_updates(params, updates)
+        assert new["dense"].tolist() == [0.0] * 3 and new["table"][:, 0].tolist() == [1.0, 0.5, 1.0, 1.0, 1.0]
+    with pytest.raises(TreeError, match="gradients"):
+        masked.update({"dense": jnp.ones(3)}, masked.init(params), params)

@@ -60,6 +60,28 @@ def test_a_first_slice_that_is_used_in_another_way_stays():
     optimized_program(padded, np.arange(3, dtype=np.float32))
 
 
+def test_a_carry_that_others_read_after_one_sum_is_gone_keeps_the_other_sum():
+    def loss(w, xs):
+        def step(c, x):
+            scaled = c * x
+            total = scaled + w * x
+            return total, (total, scaled)
+
+        _, (totals, products) = lax.scan(step, jnp.float32(1), xs)
+        return 2 * totals[-1] + 3 * products[-1]
+
+    program = optimized_program(functad.grad(loss), np.float32(0.5), np.linspace(0.9, 1.1, 20, dtype=np.float32))
+    assert len(equations(program, "pad")) == 1
+
+
+def test_the_first_slices_of_two_stacks_become_one_start():
+    def loss(w, rows):
+        ends, both = lax.scan(lambda h, x: (n := jnp.tanh(h @ w + x), (n, n)), jnp.zeros((BATCH, HIDDEN)), rows)
+        return ((both[0][-1] + 1) * both[1][-1]).sum()
+
+    assert not equations(optimized_program(functad.grad(loss), WEIGHT, ROWS), "pad")
+
+
 # --- products with a number that is repeated -------------------------------------------------------------
 
 
@@ -96,6 +118,22 @@ def test_products_with_a_repeated_number_of_higher_rank():
         functad.check_program(made)
         assert not equations(made, "dot_general")
         np.testing.assert_allclose(eval_program(made, [x])[0], eval_program(program, [x])[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_terms_of_narrow_floats_are_summed_before_they_are_rounded(dtype):
+    x = jnp.array([300, -300, 1 / 3, 1 / 3], dtype)
+    fun = lambda x: jnp.dot(x, jnp.full(4, 301, dtype))  # noqa: E731
+    assert not equations(simplify(functad.make_jaxpr(fun)(x)), "dot_general")
+    assert functad.jit(fun)(x) == fun(x) and abs(fun(x) - 200) < 2
+
+
+@pytest.mark.parametrize("start", [0, -60_000])
+def test_a_sum_of_float16_leaves_a_loop_if_that_starts_from_zeros(start):
+    rows = np.full((100, 8), 100 if start else 10, np.float16)  # 80,000 and 8,000 in all
+    fun = lambda rows: lax.scan(lambda c, x: (c + x.sum(), None), jnp.float16(start), rows)[0]  # noqa: E731
+    program = optimized_program(fun, rows, rtol=1e-2)
+    assert len(equations(program, "scan")) == (start != 0)
 
 
 def test_products_in_a_batch_with_a_repeated_number_stay():

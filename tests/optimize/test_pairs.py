@@ -44,6 +44,12 @@ def _largest_buffer(gradient: Any) -> int:
     return max(storage.nbytes for storage in plan.offsets)
 
 
+def test_an_empty_part_of_what_has_one_row_is_empty() -> None:
+    for cut in (np.s_[0:0], np.s_[:, 0:0], np.s_[1:, 5:9]):
+        fun = lambda cut=cut: (functad.lax.broadcasted_iota("float32", (1, 1000), 1) * 2)[cut]  # noqa: E731
+        assert functad.jit(fun)().shape == fun().shape
+
+
 @pytest.mark.parametrize("fun", [gaussian, coulomb, softmax, exponents])
 def test_no_buffer_holds_what_is_for_each_pair(fun: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     gradient = functad.grad(fun, argnums=(0, 1, 2))

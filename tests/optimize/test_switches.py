@@ -15,6 +15,8 @@ from functad import lax
 from functad.backends.cpu import kept_plans
 from functad.backends.cpu.products.blas import reads_in_place
 from functad.options import available_cores
+from functad.primitives.common import convert_element_type_p
+from functad.tracing import bind
 
 X = np.linspace(-2, 2, 12, dtype=np.float32)
 M = X.reshape(3, 4)
@@ -88,6 +90,9 @@ EXAMPLES: dict[str, Example] = {
         functad.vmap(lambda row, i: jnp.where(i > 0, row.at[i].set(1.0), row)), (M, np.array([0, 3, 1]))
     ),
     "rule: the same value": Example(lambda x: lax.stop_gradient(x) * 2, (X,)),
+    "rule: the same dtype": Example(
+        lambda x: bind(convert_element_type_p, x, new_dtype=np.dtype("float32"), weak_type=False) * 2, (X,)
+    ),
     "rule: transposed twice": Example(lambda m: lax.transpose(lax.transpose(m, (1, 0)), (1, 0)) * 2, (M,)),
     "rule: reshaped twice": Example(lambda m: lax.reshape(lax.reshape(m, (12,)), (4, 3)) * 2, (M,)),
     "rule: slice of stacked arrays": Example(lambda x, y: jnp.stack([x, y * 2])[1] + 1, (X, X)),

@@ -6,6 +6,7 @@ import math
 import os
 import subprocess
 import sys
+import threading
 from types import ModuleType
 
 import numba
@@ -14,8 +15,12 @@ import pytest
 
 import functad
 import functad.numpy as jnp
+from functad.backends.cpu.lowering import CpuLowering
+from functad.backends.cpu.scalars import user_functions
 from functad.errors import ArgumentError, BatchingError, DifferentiationError, DTypeError, ShapeError
+from functad.execution import optimized
 from functad.primitives.user_kernels import UserFunction
+from functad.system.once import imported, unforked
 
 pytestmark = pytest.mark.generated(every=6)  # tables of shapes, dtypes and ways
 
@@ -42,6 +47,26 @@ def wave(x, y):
     if y > 0:
         return math.sin(x) * y
     return scaled(math.sin(x)) * y / 2.5
+
+
+def test_machine_code_is_made_by_who_may_import(monkeypatch):
+    """Who has Numba's lock and then waits for who imports may wait for one who compiles, and so for Numba's lock."""
+    free = []
+
+    def look():
+        free.append(unforked.acquire(blocking=False))
+        if free[-1]:
+            unforked.release()
+
+    def found(name):
+        thread = threading.Thread(target=look)
+        thread.start()
+        thread.join()
+        return imported(name)
+
+    monkeypatch.setattr(user_functions, "imported", found)
+    CpuLowering(optimized(functad.make_jaxpr(lambda x: wave(x, x))(np.ones(4, np.float32)))).machine_code()
+    assert free and not any(free)
 
 
 @functad.numba_primitive(

@@ -339,3 +339,12 @@ def test_infinite_parameters_come_to_an_end():
 def test_parameters_that_are_refused(call, error, text):
     with pytest.raises(error, match=text):
         call()
+
+
+@pytest.mark.parametrize("method", ["eigh", "svd"])
+def test_normal_vectors_of_semi_definite_covariances(method):
+    for cov in (np.ones((3, 3)), np.zeros((3, 3)), np.outer([1, 2, 3], [1, 2, 3]), np.diag([1.0, 0.0, 2.0])):
+        x = np.asarray(random.multivariate_normal(KEY, np.zeros(3), np.float32(cov), (4000,), method=method))
+        np.testing.assert_allclose(x.T @ x / len(x), cov, atol=0.1 * cov.max() + 1e-3)
+    indefinite = np.float32([[1, 2], [2, 1]])
+    assert np.isnan(random.multivariate_normal(KEY, np.zeros(2), indefinite, method="eigh")).all()

@@ -270,3 +270,16 @@ def test_batches_are_shuffled_by_keys_of_both_kinds():
     keys = random.key(3), random.PRNGKey(3)
     orders = [[np.asarray(b).tolist() for b in functad.data.batches(rows, 5, key=k)] for k in keys]
     assert orders[0] == orders[1] != [rows[:5].tolist(), rows[5:].tolist()]
+
+
+@pytest.mark.parametrize("seed", [-1, -(2**31), 0, 7, 2**31 - 1, -(2**31) - 1, -(2**40), 2**40])
+def test_equal_seeds_of_all_kinds_make_equal_keys(seed):
+    wanted = random.key_data(random.key(seed)).tolist()
+    kinds = [np.int64] if abs(seed) > 2**31 else [np.int64, np.int32]
+    for kind in kinds:
+        array = np.array(seed, kind)
+        for made in (
+            *(random.key(given) for given in (kind(seed), array, jnp.asarray(array))),
+            *(random.PRNGKey(array), functad.jit(random.key)(array)),
+        ):
+            assert random.key_data(made).tolist() == wanted

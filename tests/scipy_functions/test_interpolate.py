@@ -55,3 +55,11 @@ def test_mistakes_say_what_is_wrong():
     ):
         with pytest.raises(error, match=text):
             call()
+
+
+@pytest.mark.parametrize("method", ["linear", "nearest"])
+@pytest.mark.parametrize("fill_value", [np.nan, None, 7.0])
+def test_nan_is_nowhere(method, fill_value):
+    f = RegularGridInterpolator(GRID, VALUES, method, fill_value=fill_value)
+    found = np.asarray(f(np.array([[np.nan, 0.0], [1.0, np.nan], [1.0, 0.0]])))
+    assert np.isnan(found).tolist() == [True, True, False]

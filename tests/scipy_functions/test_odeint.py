@@ -104,3 +104,9 @@ def test_no_step_is_longer_than_hmax():
 def test_what_is_refused(times, error, text):
     with pytest.raises(error, match=text):
         odeint(lambda y, t: -y, 1.0, times)
+
+
+def test_steps_below_the_spacing_of_times_end():
+    times = np.array([1.0, 2.0, 3.0], np.float32)
+    found = odeint(lambda y, t: -1e9 * (y - 1.0), np.float32(0), times, rtol=1e-4, atol=1e-4)
+    assert found[0] == 0 and np.isnan(np.asarray(found[1:])).all()

@@ -154,3 +154,21 @@ def test_complex_signals_have_all_frequencies():
 def test_refused(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_spectra_of_two_signals_are_cut_by_the_longer_one():
+    padded = np.concatenate([SHORT, np.zeros(7)])
+    for given in ((SHORT, LONG), (LONG, SHORT)):
+        whole = [padded if x is SHORT else x for x in given]
+        np.testing.assert_array_equal(*(np.asarray(signal.csd(*x)[1]) for x in (given, whole)))
+
+
+def test_errors_of_spectra_name_the_function():
+    for name, call in (
+        ("csd", lambda **o: signal.csd(LONG, LONG, **o)),
+        ("welch", lambda **o: signal.welch(LONG, **o)),
+    ):
+        with pytest.raises(ArgumentError, match=f"^{name}: 0 <= noverlap"):
+            call(nperseg=4, noverlap=5)
+        with pytest.raises(ArgumentError, match=f"^{name}: average"):
+            call(average="most")

@@ -266,3 +266,58 @@ def test_the_faddeeva_function():
     assert special.wofz(1).dtype == np.complex64
     np.testing.assert_array_equal(special.dawsn(np.array([0, -0.0, np.inf, -np.inf, np.nan])), [0, 0, 0, 0, np.nan])
     assert np.signbit(special.dawsn(-0.0)) and not np.signbit(special.dawsn(0.0))
+
+
+# Where a formula puts in a constant, cancels, or is 0 times infinity: (function, point, its slopes).
+SLOPES = [
+    (lambda x: special.hyp2f1(1.0, 2.0, 2.0, x), 0.0, [1, 2, 6]),  # 1 / (1 − x)
+    (lambda x: special.hyp2f1(1.0, 2.0, 2.0, x), 0.5, [4, 16, 96]),
+    (lambda x: special.hyp2f1(1.0, 2.0, 2.0, x), 0.75, [16, 128]),
+    (lambda x: special.hyp2f1(1.0, 2.0, 2.0, x), -1.0, [1 / 4, 1 / 4]),
+    (lambda x: special.hyp2f1(1.0, 2.0, 2.0, x), -3.0, [1 / 16, 1 / 32]),
+    (lambda x: special.hyp2f1(0.3, 0.4, 2.0, x), 1.0, [0.4421676906348802]),
+    (lambda x: special.hyp2f1(0.3, 0.4, 1.0, x), 1.0, [np.inf]),
+    (lambda x: special.hyp2f1(-2.0, 3.0, 3.0, x), -3.0, [-8, 2]),  # (1 − x)²
+    (lambda x: special.hyp2f1(-2.0, 3.0, 3.0, x), 1.0, [0, 2]),
+    (lambda a: special.hyp2f1(a, 2.0, 2.0, 0.3), 0.0, [-math.log(0.7), math.log(0.7) ** 2]),  # (1 − x)^−a
+    (lambda a: special.hyp2f1(2.0, a, 2.0, -3.0), 0.0, [-math.log(4)]),
+    (lambda a: special.hyp2f1(a, 2.0, 2.0, 0.9), -2.0, [-(0.1**2) * math.log(0.1)]),
+    (lambda a: special.hyp2f1(a, 2.0, 2.0, 0.3), 2.0, [-math.log(0.7) / 0.49, math.log(0.7) ** 2 / 0.49]),
+    (lambda x: special.hyp1f1(1.0, 1.0, x), 0.0, [1, 1, 1]),  # e^x
+    (lambda x: special.hyp1f1(1.0, 2.0, x), 0.0, [1 / 2, 1 / 3]),
+    (lambda a: special.hyp1f1(a, 2.0, 1.0), 0.0, [0.5996203229953586]),
+    (lambda a: special.hyp1f1(a, 2.0, -1.0), 0.0, [-0.4287201581256108]),
+    (special.rgamma, 0.0, [1]),
+    (special.rgamma, -3.0, [-6]),
+    (special.rgamma, -172.0, [np.inf]),
+    (lambda x: special.fresnel(x)[1], 1e8, [1, 0]),
+    (lambda x: special.fresnel(x)[0], 0.0, [0, 0, math.pi]),
+    (special.erfcx, 1e9, [-5.641895835477563e-19, 1.1283791670955126e-27]),
+    (special.dawsn, 1e6, [-5.0000000000075e-13, 1.000000000003e-18]),
+    (special.dawsn, -1e6, [-5.0000000000075e-13, -1.000000000003e-18]),
+    (lambda x: special.wofz(x + 0j).imag, 1e6, [-5.641895835486026e-13]),
+    (special.log_ndtr, -1e7, [1e7, -1]),
+    (lambda y: special.xlogy(0.0, y), 0.0, [0, 0]),
+    (lambda y: special.xlog1py(0.0, y), -1.0, [0, 0]),
+    (lambda z: special.poch(z, 2.0), -3.0, [-5]),  # z (z + 1)
+    (lambda z: special.poch(z, 3.0), -1.0, [-1]),  # z (z + 1) (z + 2)
+    (lambda z: special.poch(z, 2.0), -30.0, [-59]),
+]
+
+
+@pytest.mark.parametrize("f, x, slopes", SLOPES)
+def test_slopes_at_ends_and_far_out(f, x, slopes):
+    for expected in slopes:
+        f = functad.grad(f)
+        np.testing.assert_allclose(float(f(np.array(x))), expected, rtol=2e-12, atol=1e-15)
+
+
+def test_the_slope_of_x_log_y_in_x_where_it_is_0():
+    both = functad.grad(functad.grad(special.xlogy), argnums=1)  # d² x log y / dx dy = 1 / y
+    assert float(both(np.array(0.0), np.array(4.0))) == 0.25
+    _, change = functad.jvp(lambda y: special.xlogy(0.0, y), (np.array(0.0),), (np.array(1.0),))
+    assert float(change) == 0
+
+
+def test_the_reciprocal_of_gamma_at_all_poles():
+    assert special.rgamma(np.array([0.0, -1.0, -171.0, -180.0, -1e10])).tolist() == [0.0] * 5

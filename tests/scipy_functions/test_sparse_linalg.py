@@ -157,3 +157,8 @@ def test_errors_say_what_is_wrong(name, call, error, text):
 def test_a_method_of_another_name_is_refused():
     with pytest.raises(ArgumentError, match="must be 'batched' or 'incremental', got 'qr'"):
         gmres(np.eye(2), np.ones(2), solve_method="qr")
+
+
+def test_a_residual_of_nothing_is_small_enough():
+    for b, options in ((1e-19 * np.ones(2, np.float32), {}), (np.ones(2, np.float32), {"tol": 0.0})):
+        np.testing.assert_array_equal(np.asarray(bicgstab(jnp.eye(2), b, **options)[0]), b)

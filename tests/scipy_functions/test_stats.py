@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import math
 
 import numpy as np
 import pytest
@@ -125,3 +126,85 @@ def test_far_quantiles_in_32_bits():
     for method in ("ppf", "isf"):
         found, exact = (np.asarray(getattr(stats.cauchy, method)(q.astype(t))) for t in (np.float32, np.float64))
         np.testing.assert_allclose(found, exact, rtol=2e-7)
+
+
+# Where terms of a formula cancel or overflow, or 32 bits are few.
+VALUES = [
+    (stats.t.logpdf, (0.0, 1e10), -0.9189385332),
+    (stats.t.logpdf, (0.0, 1e17), -0.9189385332),
+    (stats.t.cdf, (2.0, 1e17), 0.977249868),
+    (stats.t.cdf, (np.inf, 1e6), 1.0),
+    (stats.t.cdf, (-np.inf, 1e6), 0.0),
+    (stats.t.sf, (3.0, 9e4), 0.0013502673792),
+    (stats.t.sf, (5.0, 2e5), 2.8689324583924e-7),
+    (stats.t.sf, (20.0, 1.1e5), 3.9649283305827e-89),
+    (stats.t.cdf, (-30.0, 1e6), 6.0100471168317e-198),
+    (stats.binom.logpmf, (3.0, 1e12, 3e-12), 3 * math.log(3) - 3 - math.log(6)),
+    (stats.nbinom.logpmf, (3.0, 1e6, 0.999999), -2.7917569690),
+    (stats.cauchy.logpdf, (1e200,), -922.1787671),
+    (stats.expon.cdf, (-1.0,), 0.0),
+    (stats.expon.cdf, (0.0,), 0.0),
+]
+VALUES_IN_32_BITS = [
+    (stats.wrapcauchy.logpdf, (0.0, 0.9999), 8.065394),
+    (stats.vonmises.logpdf, (1e-2, 1e4), 3.186223),
+    (stats.cauchy.logpdf, (-1e20,), -93.24813),
+    (stats.dirichlet.logpdf, ([0.5, 0.5], [1e5, 1e5]), 5.877243),
+    (lambda p: stats.multinomial.logpmf(np.array([500_000, 500_000]), 1_000_000, p), ([0.5, 0.5],), -7.133547),
+]
+
+
+def test_values_where_terms_cancel():
+    for call, args, expected in VALUES:
+        found = float(call(*(np.array(a, np.float64) for a in args)))
+        np.testing.assert_allclose(found, expected, rtol=1e-9, err_msg=f"{call.__module__} {args}")
+        assert np.signbit(found) == np.signbit(expected)
+    for call, args, expected in VALUES_IN_32_BITS:
+        found = call(*(np.array(a, np.float32) for a in args))
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(float(found), expected, rtol=3e-7, err_msg=f"{call.__module__} {args}")
+
+
+# (function, point, its slopes)
+SLOPES_AT_ENDS = [
+    (lambda mu: stats.poisson.logpmf(0, mu), 0.0, [-1, 0]),
+    (lambda x: stats.gamma.logpdf(x, 1.0), 0.0, [-1]),
+    (lambda x: stats.chi2.logpdf(x, 2.0), 0.0, [-0.5]),
+    (lambda x: stats.beta.logpdf(x, 1.0, 1.0), 0.0, [0]),
+    (lambda x: stats.beta.logpdf(x, 1.0, 1.0), 1.0, [0]),
+    (lambda p: stats.bernoulli.logpmf(0, p), 0.0, [-1, -1]),
+    (lambda p: stats.bernoulli.logpmf(1, p), 1.0, [1]),
+    (lambda p: stats.binom.logpmf(0, 3, p), 0.0, [-3]),
+    (lambda p: stats.geom.logpmf(1, p), 1.0, [1]),
+    (lambda p: stats.multinomial.logpmf(np.array([2, 0]), 2, jnp.stack([p, 1 - p])), 1.0, [2]),
+    (lambda x: stats.gennorm.cdf(x, 1.5), 0.0, [0.5538660884]),
+    (lambda x: stats.gennorm.cdf(x, 2.0), 0.0, [math.pi**-0.5, 0]),
+    (lambda b: stats.gennorm.cdf(0.0, b), 1.5, [0]),
+    (lambda b: stats.truncnorm.logcdf(2.0, -np.inf, b), 1.0, [0]),
+    (lambda a: stats.truncnorm.logcdf(-2.0, a, np.inf), 1.0, [0]),
+    (lambda x: stats.truncnorm.cdf(x, -np.inf, np.inf), 0.0, [(2 * math.pi) ** -0.5]),
+    (lambda df: stats.t.cdf(2.0, df), 2e5, [2.0 * 5 * 0.05399096651 / 4 / 4e10]),  # φ(z) (z³ + z) / (4 df²)
+]
+
+
+@pytest.mark.parametrize("f, x, slopes", SLOPES_AT_ENDS)
+def test_slopes_at_ends_are_those_from_within(f, x, slopes):
+    for expected in slopes:
+        f = functad.grad(f)
+        np.testing.assert_allclose(float(f(np.array(x))), expected, rtol=2e-5, atol=1e-14)
+
+
+def test_the_most_common_value_of_many():
+    found = stats.mode(jnp.arange(100_000))  # n² comparisons would take ten thousand million
+    assert (int(found.mode), int(found.count)) == (0, 1)
+    x = np.array([[2.0, 1, 2, 1], [np.nan, np.nan, 5, np.nan], [3, 3, 3, 0]])
+    found = functad.jit(lambda x: stats.mode(x, axis=1))(x)
+    assert found.mode.tolist() == [1, 5, 3] and found.count.tolist() == [2, 1, 3]
+    empty = stats.mode(np.zeros((0, 3)), axis=1)
+    assert empty.mode.shape == (0,)
+
+
+def test_the_error_of_the_mean_keeps_its_dtype():
+    x = jnp.array([1.0, 3.0, jnp.nan], jnp.bfloat16)
+    found = stats.sem(x, nan_policy="omit")
+    assert found.dtype == jnp.bfloat16 and float(found) == 1.0

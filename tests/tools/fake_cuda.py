@@ -33,7 +33,7 @@ class FakeCuda:
         self.launches: list[dict[str, Any]] = []
         self.replays: list[int] = []
         self.pinned: set[int] = set()  # addresses of the host
-        self.code_of: dict[str, int] = {}
+        self.code_of: dict[str, list[int]] = {}
         self.lost = 0
         self.busy = False
         self._failing: tuple[int, int] | None = (
@@ -49,9 +49,9 @@ class FakeCuda:
         for name, (symbol, types) in PROTOTYPES.items():
             setattr(self, symbol, self._entry(name, types))
 
-    def next_code(self, name: str, code: int) -> None:
-        """Let the next call of a function fail."""
-        self.code_of[name] = code
+    def next_code(self, name: str, *codes: int) -> None:
+        """Let the next calls of a function fail."""
+        self.code_of[name] = list(codes)
 
     def fail_after(self, count: int, code: int) -> None:
         """Let one call fail after so many that do not, whatever it is, but for those of contexts."""
@@ -83,8 +83,8 @@ class FakeCuda:
             for kind, argument in zip(types, arguments):
                 kind.from_param(argument)  # raises where ctypes would
             self.calls.append(name)
-            if name in self.code_of:
-                return self.code_of.pop(name)
+            if self.code_of.get(name):
+                return self.code_of[name].pop(0)
             code = 0 if name in _NEVER_FAIL else self.fault(name)
             if code:
                 return code
@@ -122,8 +122,6 @@ class FakeCuda:
 
     def _cuGetErrorName(self, code: int, out: Any) -> None:
         out._obj.value = f"CUDA_ERROR_{code}".encode()
-
-    _cuGetErrorString = _cuGetErrorName
 
     def _cuDeviceGetCount(self, out: Any) -> None:
         out._obj.value = self.devices
@@ -243,9 +241,6 @@ class FakeCuda:
         out._obj.value = self._new("function", (name.decode(), parameters))
         return 0
 
-    def _cuFuncSetAttribute(self, function: int, attribute: int, value: int) -> None:
-        self._of("function", function)
-
     def _cuLaunchKernel(self, function: int, *rest: Any) -> None:
         gx, gy, gz, bx, by, bz, shared, stream, arguments, extra = rest
         name, parameters = self._of("function", function)
@@ -324,11 +319,11 @@ class FakeCuda:
         self._destroy("graph", graph)
 
 
-_NEVER_FAIL = {"cuGetErrorName", "cuGetErrorString", "cuCtxGetCurrent", "cuCtxSetCurrent"}
+_NEVER_FAIL = {"cuGetErrorName", "cuCtxGetCurrent", "cuCtxSetCurrent"}
 
 
 _WITH_CONTEXT = {
     name
     for name in PROTOTYPES
-    if name.startswith(("cuMem", "cuStream", "cuModule", "cuFunc", "cuLaunch", "cuEvent", "cuGraph", "cuCtxSync"))
+    if name.startswith(("cuMem", "cuStream", "cuModule", "cuLaunch", "cuEvent", "cuGraph", "cuCtxSync"))
 }

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import functad
+import functad.numpy as jnp
 from functad import io, nn, optim, random
 from functad.__main__ import main
 from functad.data import MNIST, places, synthetic_digits
@@ -417,3 +418,8 @@ def test_a_mistyped_option_prints_the_usage_of_its_command(arguments, usage, tex
         main(arguments)
     printed = capsys.readouterr().err
     assert ended.value.code == 2 and f"usage: {usage} [-h]" in printed and text in printed
+
+
+def test_means_of_16_bits_are_weighed_in_32():
+    found = evaluator(lambda w, batch, key: (jnp.mean(batch), {"mean": jnp.mean(batch)}))
+    assert found(0.0, None, np.full(251, 300, np.float16)) == {"loss": 300.0, "mean": 300.0}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import weakref
 from collections import namedtuple
 from typing import Any
@@ -420,3 +421,19 @@ def test_an_operand_without_a_derivative_is_refused_in_the_same_cases_by_all():
     ):
         with pytest.raises(functad.errors.DifferentiationError):
             transform(1.5)
+
+
+def test_a_pullback_is_taken_apart_by_two_threads_at_once(monkeypatch: Any) -> None:
+    """While one thread asks whether it must, another one does it."""
+    pullback = functad.vjp(jnp.sin, jnp.ones(3))[1]
+    module = sys.modules[type(pullback).__module__]
+
+    class Slow(type):
+        def __instancecheck__(cls, linear: Any) -> bool:
+            monkeypatch.undo()
+            assert len(functad.tree_util.tree_leaves(pullback)) == 1
+            return True
+
+    monkeypatch.setattr(module, "LinearMap", Slow("LinearMap", (), {}))
+    np.testing.assert_allclose(functad.tree_util.tree_leaves(pullback)[0], np.full(3, np.cos(1.0)), rtol=1e-6)
+    np.testing.assert_allclose(pullback(jnp.ones(3))[0], np.full(3, np.cos(1.0)), rtol=1e-6)

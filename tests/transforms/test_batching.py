@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from functools import partial
+
 import numpy as np
 import pytest
 
 import functad
 import functad.numpy as jnp
 from functad.errors import BatchingError
+from functad.tracing import eval_program
 
 vmap, grad, jit = functad.vmap, functad.grad, functad.jit
 rng = np.random.default_rng(0)
@@ -141,3 +145,49 @@ def test_a_called_program_may_have_outputs_that_are_not_mapped():
         out = vmap(lambda x, y, after=after: after(call(x, y)[1]), in_axes=(0, None))(np.arange(3.0), np.ones(2))
         expected = np.asarray(after(np.full(2, 2.0)))
         assert close(out, np.broadcast_to(expected, (3, *expected.shape)))
+
+
+def test_an_object_that_is_not_mapped_stays_what_it_is():
+    class Parameter:
+        def __jax_array__(self):
+            return jnp.ones(2)
+
+    found = functad.vmap(lambda a, x: (jnp.asarray(a) + x, isinstance(a, Parameter) * x), (None, 0))(
+        Parameter(), jnp.ones(3)
+    )
+    np.testing.assert_array_equal(found[0], np.full((3, 2), 2))
+    np.testing.assert_array_equal(found[1], np.ones(3))
+
+
+def _chain(x):
+    for _ in range(20):
+        x = jnp.sin(x)
+    return x
+
+
+def _tangents(x):
+    """The linear part alone: what the forward pass keeps was there before."""
+    return functad.linearize(_chain, x)[1]
+
+
+RUNS = {
+    "vmap": (lambda x: partial(functad.vmap(_chain), x), 4),
+    "vmap of grad": (lambda x: partial(functad.vmap(functad.grad(_chain)), x), 25),
+    "jvp": (lambda x: partial(functad.jvp, _chain, (x,), (x,)), 25),
+    "linearize": (lambda x: partial(_tangents(x), x), 4),
+    "a Program": (lambda x: partial(eval_program, functad.make_jaxpr(_chain)(x), [x]), 4),
+}
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_what_is_read_for_the_last_time_is_freed(run):
+    """Of the twenty arrays that a chain of operations makes, only few are held at a time."""
+    x = jnp.ones(100_000)
+    made, most = RUNS[run]
+    call = made(x)
+    tracemalloc.start()
+    try:
+        call()
+        assert tracemalloc.get_traced_memory()[1] < most * x.nbytes
+    finally:
+        tracemalloc.stop()

@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from kernel_ir import optimized_kernels
 
 import functad
 import functad.numpy as jnp
@@ -136,7 +137,7 @@ def test_machine_code_for_people_is_the_code_that_runs():
     generated = lowering.generated
     machine = functad.backends.cpu.compile.machine
     named = lowering.machine_code()
-    module = machine.optimized_kernels(generated.source, "kernels.py", generated.signatures)
+    module = optimized_kernels(generated.source, "kernels.py", generated.signatures)
     machine._keep_apart(module)
     plain = machine.lines_of_assembly(
         target_machine().emit_assembly(module), {f"{machine.PREFIX}{name}" for name in generated.signatures}
@@ -388,6 +389,11 @@ def test_arguments_of_the_command_line():
         ("f32[2", "cannot be read"),
         ("x", "x is no type and no number"),
         ("f32[n]", r"\[n\] is no shape"),
+        ("f32[-1]", r"\[-1\] is no shape"),
+        ("f32[2,'a']", r"\(2, 'a'\)\] is no shape"),
+        ("{w: f32[3]}", "w is no type and no number"),
+        ("{[1]: f32[3]}", r"\[1\] is no type and no number"),
+        ("{**x}", "x is no type and no number"),
     ):
         with pytest.raises(ArgumentError, match=problem):
             parse_arguments(text)
@@ -397,6 +403,12 @@ def test_functions_of_the_command_line(tmp_path):
     file = tmp_path / "mine.py"
     file.write_text("def square(x):\n    return x * x\nlimit = 3\n")
     assert find_function(f"{file}:square")(3) == 9
+    of_classes = tmp_path / "classes.py"
+    of_classes.write_text(
+        "from __future__ import annotations\nfrom dataclasses import dataclass, KW_ONLY\n\n@dataclass\nclass Size:\n"
+        "    x: float\n    _: KW_ONLY\n    y: float = 1.0\n\ndef double(x):\n    return Size(x).x * 2\n"
+    )
+    assert find_function(f"{of_classes}:double")(3) == 6
     for name, problem in (
         ("square", "names no function"),
         (f"{file}:squar", "did you mean square"),

@@ -6,7 +6,6 @@ starts them.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import itemgetter
@@ -34,6 +33,7 @@ from functad.backends.walking import Address
 from functad.errors import ArgumentError, DeviceError, DeviceFaultError, TooLargeError
 from functad.ir import Aval, Program
 from functad.lowering.memory.buffers import Buffer
+from functad.system.once import once
 
 CallValue = np.ndarray | DeviceMemory
 
@@ -61,7 +61,6 @@ class CudaExecutable(CudaLowering):
         super().__init__(program, donated)
         self.donated = tuple(donated) or (False,) * len(program.invars)
         self._placed: dict[int, PlacedExecutable] = {}
-        self._lock = threading.Lock()
 
     def __call__(self, args: Sequence[np.ndarray]) -> list[np.ndarray]:
         return [np.array(result.host()) for result in self.on_device(args, cuda_devices()[0])]
@@ -82,10 +81,12 @@ class CudaExecutable(CudaLowering):
         return ptx_of(self.placed(device).launches, device.driver.ptx)
 
     def placed(self, device: CudaDevice) -> PlacedExecutable:
-        with self._lock:
-            if device.id not in self._placed:
-                self._placed[device.id] = PlacedExecutable(self, device)
-            return self._placed[device.id]
+        known = self._placed.get(device.id)
+        return known or once(
+            (self, device.id),
+            lambda: self._placed.get(device.id),
+            lambda: self._placed.setdefault(device.id, PlacedExecutable(self, device)),
+        )
 
 
 class PlacedExecutable:

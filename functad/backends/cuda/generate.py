@@ -31,6 +31,7 @@ from functad.backends.cuda.products.convolution import (
 from functad.backends.cuda.products.epilogues import JoinedProduct, joined_products
 from functad.backends.cuda.products.followed_updates import FollowedUpdates, followed_updates
 from functad.backends.cuda.products.kernels import emit_product, sizes_of
+from functad.backends.cuda.products.library import has_numbers_for
 from functad.backends.cuda.products.owned_rows import emit_owned_rows
 from functad.backends.cuda.products.points import joined_points
 from functad.backends.cuda.products.row_loop_text import emit_row_loop
@@ -39,7 +40,6 @@ from functad.backends.cuda.products.tiles import shared_elements, taken_by_libra
 from functad.backends.cuda.runtime.cublas import takes
 from functad.backends.cuda.scalars.registry import HAS_ALIGNED_MEMORY, INTRINSICS
 from functad.lowering.blocks import ControlPlan, Instruction
-from functad.lowering.fusion.small_products import without_small_products
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.cost import work_of
 from functad.lowering.nests.names import words_in
@@ -47,6 +47,7 @@ from functad.lowering.nests.nest import typed_literal
 from functad.lowering.nests.printing import comments, own_names_apart
 from functad.lowering.nests.updates import updates_in_turn
 from functad.lowering.schedule import Schedule
+from functad.lowering.small_products import without_small_products
 from functad.lowering.steps import (
     CallStep,
     ControlStep,
@@ -178,7 +179,7 @@ class _CudaWriter:
 
     def _is_own(self, step: GemmStep, followers: int) -> bool:
         """Whether functad's own kernel computes a product, with so many steps that follow, if there is a library."""
-        if not self.by_library or not takes(step.a.dtype):
+        if not (self.by_library and takes(step.a.dtype) and has_numbers_for(step)):
             return True
         return not taken_by_library(sizes_of([step]), self.threads, followers)
 

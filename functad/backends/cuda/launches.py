@@ -5,9 +5,8 @@ Knows of a device how many multiprocessors it has, and no more: kernels become P
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from functad import machine_model
@@ -55,24 +54,15 @@ class ProgramLaunches:
             dtype = device_dtype(buffer.dtype)
             slot, size = slots[buffer.storage.memory], max(buffer.size - first, 0)
             arrays.append(ArrayPlace(slot, first * dtype.itemsize, dtype, size))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Numba warns of small grids: some arrays are small
-            return self._launcher(self._kernels, instruction)(*arrays)
-
-    def _launcher(self, kernels: Mapping[str, Kernel], instruction: Instruction) -> Callable[..., AnyLaunch]:
-        """A function of arrays' places that gives the launch of an instruction: as many blocks as have work to do.
-
-        Unless a kernel does one step in each thread, there are no more than the device's multiprocessors take, each
-        several times over.
-        """
         step = instruction.step
         if isinstance(step, GemmStep) and self._lowering.by_library and self._has_library():
-            return partial(library_product, step, self._lowering.precision)
+            return library_product(step, self._lowering.precision, *arrays)
         written = self._lowering.generated.kernels[instruction.function]
         mapping, threads = written.mapping, written.threads or THREADS
-        blocks = mapping.work if mapping.by_block else -(-mapping.work // threads)
-        count = blocks if mapping.one_step else min(blocks, self._most_blocks)
-        return kernels[instruction.function][max(count, 1), threads]
+        blocks = mapping.work if mapping.by_block else -(-mapping.work // threads)  # as many as have work to do
+        if not mapping.one_step:  # or as the multiprocessors take, each several times over
+            blocks = min(blocks, self._most_blocks)
+        return Launch(self._kernels[instruction.function], max(blocks, 1), threads, tuple(arrays))
 
 
 def _is_launch(instruction: Instruction) -> bool:

@@ -313,11 +313,6 @@ class Fusion:
             for var in group.reads:
                 if self.group_of.get(var) is not group:
                     stored.add(var)
-            if group.kind in ("loops", "control", "call"):
-                eqn = self.program.eqns[group.members[0]]
-                stored.update(a for a in eqn.invars if isinstance(a, Var))
-            elif group.product is not None:
-                stored.update(group.product.operands())
         return stored
 
     def builders(self, group: FusionGroup, buffer: Callable[[Var], Buffer]) -> list[NestBuilder]:

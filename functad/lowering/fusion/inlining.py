@@ -43,7 +43,7 @@ class Inlining:
             for atom in dict.fromkeys(a for a in eqn.invars if isinstance(a, Var)):
                 self.uses.setdefault(atom, []).append(i)
         self.outputs = {a for a in program.outvars if isinstance(a, Var)}
-        self.products = find_products(program, self.uses, self.outputs)
+        self.products = find_products(program, self._only_user)
         self.absorbed = {i for p in self.products.values() for i in p.members}
         self.inline: dict[Var, Eqn] = {}
         self.weight: dict[Var, int] = {}
@@ -73,6 +73,12 @@ class Inlining:
         """The number of barriers before an equation."""
         return self.phases[i] if self.phases else 0
 
+    def _only_user(self, var: Var) -> int | None:
+        """The one equation that reads a computed variable, no result; None if there is none, or more, or a barrier."""
+        users = self.uses.get(var, [])
+        is_alone = len(users) == 1 and var not in self.outputs
+        return users[0] if is_alone and self.phase(users[0]) == self.phase(self.producer[var]) else None
+
     def _choose_inline(self) -> None:
         for i, eqn in enumerate(self.program.eqns):
             rule = eqn.primitive.lower
@@ -84,7 +90,7 @@ class Inlining:
                 continue
             if isinstance(rule, Indexed):
                 one = not eqn.primitive.multiple_results  # several results are always computed where they are used
-                if one and (self._is_run_through_across(eqn) or self._depth_of(eqn) > machine_model.DEEPEST_INLINE):
+                if one and (self._is_run_through_across(eqn) or self._is_far_from_memory(eqn, rule)):
                     continue
                 if _same_memory(eqn, rule) and isinstance(eqn.invars[0], Var):
                     self.alias[eqn.outvars[0]] = self.alias.get(eqn.invars[0], eqn.invars[0])
@@ -132,35 +138,42 @@ class Inlining:
         return self._is_read_once(var, eqn)
 
     def _is_read_once(self, var: Var, eqn: Eqn) -> bool:
-        """Whether one place only reads what an equation computes, or what is moved from it, `var`."""
-        phase = self.phase(self.producer[eqn.outvars[0]])
-        while True:
+        """Whether one place only reads what an equation computes, `var`, or each part of it that is moved."""
+        waiting = [var]
+        while waiting:
+            var = waiting.pop()
             users = self.uses.get(var, [])
             if len(users) != 1 or var in self.outputs or users[0] in self.absorbed:
                 return False
             user = self.program.eqns[users[0]]
             if sum(a is var for a in user.invars) != 1:
                 return False
-            if self.phase(users[0]) != phase and len(self._arrays_read(eqn)) > 1:
+            if self.phase(users[0]) != self.phase(self.producer[eqn.outvars[0]]) and len(self._arrays_read(eqn)) > 1:
                 return False
-            rule = user.primitive.lower
-            if isinstance(rule, Reduction):
-                return True
-            if isinstance(rule, Loops):
-                return self._is_joined_where_read(user) or self.is_joined_in_nest(user)
-            if isinstance(rule, Scattered):
-                return self._may_be_read_by(user, var, eqn) and self._pays_one_by_one(user, var, eqn)
-            if isinstance(rule, Indexed) and rule.once:  # most of the points of its pieces are such as read it
-                return 2 * var.aval.size >= user.outvars[0].aval.size
-            if sum(v.aval.size for v in user.outvars) != var.aval.size:
+            if self._is_moved_on(user, var):
+                waiting += user.outvars
+            elif not self._is_computed_in(user, var, eqn):
                 return False
-            if len(user.outvars) > 1:  # each part of it somewhere else
-                return isinstance(rule, Indexed) and all(self._is_read_once(v, eqn) for v in user.outvars)
-            if isinstance(rule, Scalar):
-                return True
-            if not isinstance(rule, Indexed) or not rule.free:
-                return False
-            (var,) = user.outvars
+        return True
+
+    def _is_moved_on(self, user: Eqn, var: Var) -> bool:
+        """Whether an equation does nothing but move a variable, all of it; maybe each part of it somewhere else."""
+        rule = user.primitive.lower
+        if not isinstance(rule, Indexed) or rule.once or sum(v.aval.size for v in user.outvars) != var.aval.size:
+            return False
+        return rule.free or len(user.outvars) > 1
+
+    def _is_computed_in(self, user: Eqn, var: Var, eqn: Eqn) -> bool:
+        """Whether an equation that reads a variable may compute it by another, moved from which it is."""
+        rule = user.primitive.lower
+        if isinstance(rule, Loops):
+            return self._is_joined_where_read(user) or self.is_joined_in_nest(user)
+        if isinstance(rule, Scattered):
+            return self._may_be_read_by(user, var, eqn) and self._pays_one_by_one(user, var, eqn)
+        if isinstance(rule, Indexed) and rule.once:  # most of the points of its pieces are such as read it
+            return 2 * var.aval.size >= user.outvars[0].aval.size
+        is_scalar = isinstance(rule, Scalar) and len(user.outvars) == 1 and user.outvars[0].aval.size == var.aval.size
+        return isinstance(rule, Reduction) or is_scalar
 
     def _may_be_read_by(self, scatter: Eqn, var: Var, eqn: Eqn) -> bool:
         """Whether a scatter may compute one of its operands by an equation: the one that it updates lies in memory.
@@ -231,17 +244,20 @@ class Inlining:
 
     def is_read_at_points(self, var: Var) -> bool:
         """Whether only element-wise equations and reductions read a variable, or what is moved from it, once each."""
-        if var in self.outputs:
-            return False
-        for i in self.uses.get(var, []):
-            eqn = self.program.eqns[i]
-            rule = eqn.primitive.lower
-            if i in self.absorbed or not isinstance(rule, (Scalar, Reduction, Indexed)):
+        waiting = [var]
+        while waiting:
+            var = waiting.pop()
+            if var in self.outputs:
                 return False
-            if isinstance(rule, Indexed):
-                moved = eqn.outvars[0]
-                if not rule.free or moved.aval.size > var.aval.size or not self.is_read_at_points(moved):
+            for i in self.uses.get(var, []):
+                eqn = self.program.eqns[i]
+                rule = eqn.primitive.lower
+                if i in self.absorbed or not isinstance(rule, (Scalar, Reduction, Indexed)):
                     return False
+                if isinstance(rule, Indexed):
+                    if not rule.free or eqn.outvars[0].aval.size > var.aval.size:
+                        return False
+                    waiting += eqn.outvars
         return True
 
     def _is_joined_where_read(self, eqn: Eqn) -> bool:
@@ -293,9 +309,24 @@ class Inlining:
         out = eqn.outvars[0].aval
         if not out.size or not any(isinstance(rule, Running) for rule in users):
             return False
-        builder = NestBuilder(out.shape, (), self.definition, no_buffer, lambda v: "")
+        return reads_across(self._alone(eqn))
+
+    def _is_far_from_memory(self, eqn: Eqn, rule: Indexed) -> bool:
+        """Whether many equations stand between a moved value and memory, or it is long to say where it lies there.
+
+        Each reshape behind a transpose divides an index and takes what is left: it says twice where the operand lies.
+        """
+        if self._depth_of(eqn) > machine_model.DEEPEST_INLINE:
+            return True
+        if not rule.same_memory or eqn.invars[0] not in self.inline:
+            return False
+        return any(position.length > machine_model.LONGEST_INDEX for _, position in self._alone(eqn).loaded)
+
+    def _alone(self, eqn: Eqn) -> NestBuilder:
+        """An equation in a nest, with what is computed within it."""
+        builder = NestBuilder(eqn.outvars[0].aval.shape, (), self.definition, no_buffer, lambda v: "")
         builder.add_pointwise(eqn, PRE)
-        return reads_across(builder)
+        return builder
 
     def _arrays_read(self, eqn: Eqn) -> set[Var]:
         return {r for a in eqn.invars if isinstance(a, Var) for r in self.roots(a) if r.aval.shape}

@@ -6,7 +6,7 @@ its factors are at most 1: so no part of a sum of products overflows that did no
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,17 +41,17 @@ class Product:
         return [a for a in atoms if isinstance(a, Var)]
 
 
-def find_products(program: Program, uses: Mapping[Var, Sequence[int]], outputs: Set[Var]) -> dict[int, Product]:
+def find_products(program: Program, only_user: Callable[[Var], int | None]) -> dict[int, Product]:
     """The products of a Program, by the position of their last equation. Later ones take in first.
 
-    uses: the positions of the equations that read each variable. outputs: the variables that are results.
+    only_user: the position of the one equation that reads a variable, if that may be taken in.
     """
-    return _ProductFinder(program, uses, outputs).run()
+    return _ProductFinder(program, only_user).run()
 
 
 class _ProductFinder:
-    def __init__(self, program: Program, uses: Mapping[Var, Sequence[int]], outputs: Set[Var]) -> None:
-        self.eqns, self.uses, self.outputs = program.eqns, uses, outputs
+    def __init__(self, program: Program, only_user: Callable[[Var], int | None]) -> None:
+        self.eqns, self._only_user = program.eqns, only_user
         self.external = {*program.invars, *program.constvars}
         self.definitions = definitions(program)
         self.found: dict[int, Product] = {}
@@ -72,11 +72,6 @@ class _ProductFinder:
         for product in [p for p in self.found.values() if p.out not in starts]:  # the last ones of the sums
             self._distribute(product, by_result)
         return self.found
-
-    def _only_user(self, var: Var) -> int | None:
-        """The one equation that reads a variable, which is no result; None if there is none, or more."""
-        users = self.uses.get(var, [])
-        return users[0] if len(users) == 1 and var not in self.outputs else None
 
     def _scaled(self, product: Product, factor: float) -> tuple[list[int], float, Var]:
         """The scalings, one behind the other, that follow a product scaled so far; what all come to; their result."""

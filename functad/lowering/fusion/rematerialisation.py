@@ -56,15 +56,13 @@ def computed_of_inputs(
 
 
 def _of_group(inlining: Inlining, group: FusionGroup, readers: dict[Var, list[FusionGroup]]) -> set[Var]:
-    """What is computed anew of the values of a nest: all that it would store for other nests, or nothing."""
-    own = _elementwise(inlining, group)
+    """What is computed anew of the values of a nest: all that nests alone read of what it would store, or nothing."""
+    own = {v for v in _elementwise(inlining, group) if all(g.kind == "nest" for g in readers.get(v, ()))}
     kept = {v for v in own if v in readers and inlining.is_read_at_points(v)}
     written = sum(map(_size, kept))
     if written < machine_model.SMALLEST_ANEW:
         return set()
     reading = list(dict.fromkeys(g for v in kept for g in readers[v]))
-    if any(g.kind != "nest" for g in reading):
-        return set()
     found, roots, _ = _sources(inlining, own, kept, group.points)
     if sum(map(_size, roots)) > written:
         return set()

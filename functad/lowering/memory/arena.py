@@ -75,7 +75,8 @@ def plan_memory(items: Sequence[Block | ControlPlan], least_shared: int = 0) -> 
     offsets.update((storage, offsets[leader]) for storage, leader in leaders.items())
     offsets.update((s, offsets[s.whole] + s.start) for s in lifetimes if s.whole is not None)
     plan = MemoryPlan(top, most, unshared, offsets, lifetimes, _stacks(items))
-    plan.by_rows += [n for n, block in enumerate(blocks) if block in _run_by_rows(items)]
+    by_rows = {*_run_by_rows(items)}
+    plan.by_rows += [n for n, block in enumerate(blocks) if block in by_rows]
     return plan
 
 

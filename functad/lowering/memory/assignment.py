@@ -80,7 +80,7 @@ class BufferAssignment:
             name = f"{'out' if k is not None else 'tmp'}_{self._names[var]}"
             result = new_buffer(name, var.aval.shape, var.aval.dtype, kind, -1 if k is None else k)
         self._buffers[var] = result
-        self._last[result.storage] = self._lifetimes.last_use.get(var, self.time)
+        self._last[result.storage] = self._lifetimes.last_use.get(var, NEVER)
         if k is not None:
             self.outputs[k] = result.view(self._outvars[k].aval.shape)
         return result

@@ -7,7 +7,7 @@ reshape or transpose between two loops costs nothing; what remains becomes a sym
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from itertools import accumulate, count
 from operator import mul
 
@@ -17,7 +17,7 @@ _numbers = count()
 class Symbol:
     """A loop variable, or a number computed from data, whose value lies in `low..high`."""
 
-    __slots__ = ("base", "derived", "divisor", "high", "low", "name", "number", "operator")
+    __slots__ = ("base", "derived", "divisor", "high", "length", "low", "name", "number", "operator")
 
     def __init__(self, name: str, low: int, high: int) -> None:
         self.number = next(_numbers)
@@ -28,6 +28,7 @@ class Symbol:
         self.base: Affine | None = None  # of a quotient or remainder: what is divided
         self.divisor = 0
         self.operator = ""
+        self.length = 1  # how many names its text has
 
     @property
     def extent(self) -> int:
@@ -129,6 +130,11 @@ class Affine:
     def high(self) -> int:
         return self.constant + sum(c * (s.high if c > 0 else s.low) for s, c in self.terms)
 
+    @property
+    def length(self) -> int:
+        """How many names its text has, those within quotients and remainders as often as they stand there."""
+        return sum(s.length for s, _ in self.terms)
+
     def coefficient(self, symbol: Symbol) -> int:
         return next((c for s, c in self.terms if s is symbol), 0)
 
@@ -207,6 +213,13 @@ def loop(name: str, extent: int) -> Affine:
     return Affine(0) if extent == 1 else Affine(0, [(Symbol(name, 0, extent - 1), 1)])
 
 
+def new_loop(wanted: str, extent: int, taken: Container[str]) -> Affine:
+    """A loop variable under a name that is not taken: with underscores behind what is wanted, if need be."""
+    while wanted in taken:
+        wanted += "_"
+    return loop(wanted, extent)
+
+
 def of_symbol(symbol: Symbol) -> Affine:
     """The symbol as an index."""
     return Affine(0, [(symbol, 1)])
@@ -264,7 +277,7 @@ def _derived(base: Affine, operator: str, divisor: int) -> Affine:
     found = known.get(key)
     if found is None:
         found = Symbol("", low, high)
-        found.base, found.operator, found.divisor = base, operator, divisor
+        found.base, found.operator, found.divisor, found.length = base, operator, divisor, base.length
         known[key] = found
     return Affine(0, [(found, 1)])
 

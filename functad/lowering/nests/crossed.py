@@ -11,7 +11,7 @@ from dataclasses import replace
 from functad import machine_model
 from functad.dtypes import compute_dtype
 from functad.lowering.memory.buffers import new_buffer
-from functad.lowering.nests.affine import Affine, linear, loop, of_symbol, symbols_of
+from functad.lowering.nests.affine import Affine, linear, new_loop, of_symbol, symbols_of
 from functad.lowering.nests.nest import (
     ACROSS,
     POST,
@@ -21,9 +21,8 @@ from functad.lowering.nests.nest import (
     Load,
     Nest,
     moved,
-    names_of,
 )
-from functad.lowering.nests.split import parts_and_lanes
+from functad.lowering.nests.split import parts_alone
 
 
 def without_crossing(nest: Nest) -> list[tuple[str, Nest]]:
@@ -44,27 +43,21 @@ class _Crossed:
         self._long = max((s for s, r in zip(nest.loops, nest.reduced) if not r), key=lambda s: s.extent)
         n = self._long.extent
         parts = max(machine_model.MOST_PARTS, -(-nest.outer_points // machine_model.LONGEST_SUM))
-        exact = parts_and_lanes(n, parts, 1)[0]
-        self._parts = exact if exact > 1 else min(n, parts)
+        self._parts = parts_alone(n, parts)
         self._rest = n % self._parts
         self._shape = [self._parts + (self._rest > 0), *(s.extent for s in self._columns)]
-        self._taken = {s.name for s in nest.loops} | {n for s in nest.statements for n in names_of(s)}
+        self._taken = nest.names
         self._buffers = [new_buffer(f"parts_{a.name}", self._shape, compute_dtype(a.dtype)) for a in nest.across]
 
     def nests(self) -> list[tuple[str, Nest]]:
         n, length = self._long.extent, self._long.extent // self._parts
-        part, row = self._loop("q", self._parts), self._loop("r", length)
+        part, row = new_loop("q", self._parts, self._taken), new_loop("r", length, self._taken)
         found = [("", self._gathering(part * length + row, part, part, row))]
         if self._rest:
-            row = self._loop("r", self._rest)
+            row = new_loop("r", self._rest, self._taken)
             place = row + (n - self._rest)
             found.append(("_rest", self._gathering(place, Affine(self._parts), Affine(0), row)))
         return [*found, ("_whole", self._whole())]
-
-    def _loop(self, name: str, extent: int) -> Affine:
-        while name in self._taken:
-            name += "_"
-        return loop(name, extent)
 
     def _gathering(self, place: Affine, part: Affine, q: Affine, r: Affine) -> Nest:
         """The nest at some places of the long loop, whose columns are gathered in a row of the parts."""
@@ -80,7 +73,7 @@ class _Crossed:
 
     def _whole(self) -> Nest:
         """The parts of each column, put together."""
-        nest, row = self._nest, self._loop("q", self._shape[0])
+        nest, row = self._nest, new_loop("q", self._shape[0], self._taken)
         loops = [*symbols_of(row), *self._columns]
         position = linear([row, *map(of_symbol, self._columns)], self._shape)
         new = Nest(loops, [s not in self._columns for s in loops], eqns=[a.eqn for a in nest.across])

@@ -225,6 +225,11 @@ class Nest:
     across: list[Accumulator] = field(default_factory=list)
 
     @property
+    def names(self) -> set[str]:
+        """The names of its loops, and those that its statements set."""
+        return {s.name for s in self.loops} | {name for s in self.statements for name in names_of(s)}
+
+    @property
     def update(self) -> Update | None:
         """The update of a nest that has one."""
         return next((s for s in self.stores if isinstance(s, Update)), None)
@@ -270,13 +275,7 @@ class Nest:
                 if needed.isdisjoint(names_of(s)):
                     continue
                 kept.add(s)
-                if isinstance(s, Let):
-                    needed.update(s.operands)
-                elif isinstance(s, Carried):
-                    needed.add(s.value)
-                else:
-                    position = s.offset if isinstance(s, Load) else s.value
-                    needed.update(x.name for x in position.symbols())
+                needed |= uses_of(s)
             if statements is later:
                 needed.update(a.value for a in self.accumulators if a.name in needed)
         self.statements = [s for s in self.statements if s in kept]

@@ -16,7 +16,7 @@ from functad.ir import Eqn, Var
 from functad.lowering.memory.buffers import Buffer, Storage
 from functad.lowering.nests.affine import Symbol
 from functad.lowering.nests.names import words_in
-from functad.lowering.nests.nest import Accumulator, Carried, Let, Load, Nest, Statement, Update, names_of
+from functad.lowering.nests.nest import Accumulator, Carried, Nest, Statement, Update, names_of, uses_of
 from functad.pretty import literal_text
 from functad.primitives.loops.text import cast, put_to
 
@@ -55,15 +55,10 @@ def kernel_parameters(nest: Nest) -> dict[Storage, Parameter]:
 def depths(nest: Nest, depth_of_symbol: Mapping[Symbol, int]) -> dict[Statement, int]:
     """How deep in the loops each statement must stand, given how deep each loop variable is known."""
     found: dict[Statement, int] = {}
-    of_name: dict[str, int] = {}
+    of_name = {symbol.name: depth for symbol, depth in depth_of_symbol.items()}
     for s in nest.statements:
-        if isinstance(s, Let):
-            depth = max((of_name.get(name, 0) for name in s.operands), default=0)
-        elif isinstance(s, Carried):
-            depth = max(depth_of_symbol.values())
-        else:
-            symbols = (s.offset if isinstance(s, Load) else s.value).symbols()
-            depth = max((depth_of_symbol.get(x, of_name.get(x.name, 0)) for x in symbols), default=0)
+        is_carried = isinstance(s, Carried)
+        depth = max(depth_of_symbol.values()) if is_carried else max((of_name.get(n, 0) for n in uses_of(s)), default=0)
         found[s] = depth
         of_name.update(dict.fromkeys(names_of(s), depth))
     return found

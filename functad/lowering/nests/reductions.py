@@ -268,9 +268,8 @@ def names_that_change(nest: Nest, inner: list[Symbol]) -> set[str]:
 
 def names_in_nest(nest: Nest) -> set[str]:
     """The names that a kernel of a nest has: of values, loops, constants and parameters."""
-    names = {name for s in nest.statements for name in names_of(s)} | {a.name for a in nest.accumulators}
     parameters = {name for name, _, _ in kernel_parameters(nest).values()}
-    return names | {s.name for s in nest.loops} | set(nest.constants) | parameters
+    return nest.names | {a.name for a in nest.accumulators} | {*nest.constants} | parameters
 
 
 def at_point(s: Statement, at: Mapping[Symbol, Affine], names: Mapping[str, str]) -> Statement:

@@ -11,8 +11,8 @@ import math
 from functad import machine_model
 from functad.dtypes import compute_dtype, kind_of
 from functad.lowering.memory.buffers import Buffer, new_buffer
-from functad.lowering.nests.affine import Affine, Symbol, linear, loop, of_symbol, symbols_of
-from functad.lowering.nests.nest import POST, PRE, Accumulator, Load, Nest, Store, moved, names_of
+from functad.lowering.nests.affine import Affine, Symbol, linear, new_loop, of_symbol, symbols_of
+from functad.lowering.nests.nest import POST, PRE, Accumulator, Load, Nest, Store, moved
 
 
 def split_reduction(nest: Nest) -> list[tuple[str, Nest]]:
@@ -77,6 +77,12 @@ def parts_and_lanes(n: int, parts: int, lanes: int) -> tuple[int, int]:
     return parts, lanes
 
 
+def parts_alone(n: int, parts: int) -> int:
+    """The same without lanes: a number of parts of a loop that is cut in any case."""
+    exact, _ = parts_and_lanes(n, parts, 1)
+    return exact if exact > 1 else min(n, parts)
+
+
 def _divisor(n: int, most: int) -> int:
     return max((d for d in range(1, most + 1) if n % d == 0), default=1)
 
@@ -89,22 +95,21 @@ class _SplitNest:
         self._kept = [s for s, r in zip(nest.loops, nest.reduced) if not r]
         self._rest = long.extent % (parts * lanes)
         self._shape = [parts * lanes + (self._rest > 0), *(s.extent for s in self._kept)]
-        self._taken = {s.name for s in nest.loops} | {n for s in nest.statements for n in names_of(s)}
+        self._taken = nest.names
         self._buffers = [_partial_buffer(a, self._shape) for a in nest.accumulators]
 
     def nests(self) -> list[Nest]:
         n, length = self._long.extent, self._long.extent // (self._parts * self._lanes)
-        q, r, p = self._loop("q", self._parts), self._loop("r", length), self._loop("p", self._lanes)
+        q, r, p = (
+            new_loop("q", self._parts, self._taken),
+            new_loop("r", length, self._taken),
+            new_loop("p", self._lanes, self._taken),
+        )
         first = self._gathering((q * length + r) * self._lanes + p, q * self._lanes + p, q, r, p)
         if not self._rest:
             return [first, self._whole()]
-        r, last = self._loop("r", self._rest), Affine(self._shape[0] - 1)
+        r, last = new_loop("r", self._rest, self._taken), Affine(self._shape[0] - 1)
         return [first, self._gathering(r + (n - self._rest), last, Affine(0), r, Affine(0)), self._whole()]
-
-    def _loop(self, name: str, extent: int) -> Affine:
-        while name in self._taken:
-            name += "_"
-        return loop(name, extent)
 
     def _gathering(self, place: Affine, row: Affine, q: Affine, r: Affine, p: Affine) -> Nest:
         """The nest at some places of the long loop: parts outside of all others, lanes within; into rows."""
@@ -122,7 +127,7 @@ class _SplitNest:
 
     def _whole(self) -> Nest:
         """The sum over the rows, and what follows from it."""
-        nest, row = self._nest, self._loop("q", self._shape[0])
+        nest, row = self._nest, new_loop("q", self._shape[0], self._taken)
         loops = [*self._kept, *symbols_of(row)]
         position = linear([row, *map(of_symbol, self._kept)], self._shape)
         new = Nest(loops, [s not in self._kept for s in loops], eqns=nest.eqns, constants=nest.constants)

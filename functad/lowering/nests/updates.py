@@ -14,7 +14,7 @@ import numpy as np
 from functad import machine_model
 from functad.dtypes import is_narrow_float, kind_of
 from functad.lowering.memory.buffers import Buffer, new_buffer
-from functad.lowering.nests.affine import Affine, Symbol, data, delinear, linear, loop, symbols_of
+from functad.lowering.nests.affine import Affine, Symbol, data, delinear, linear, loop, new_loop, symbols_of
 from functad.lowering.nests.names import words_in
 from functad.lowering.nests.nest import (
     PRE,
@@ -32,8 +32,9 @@ from functad.lowering.nests.nest import (
     moved,
     names_of,
     typed_literal,
+    uses_of,
 )
-from functad.lowering.nests.split import parts_and_lanes
+from functad.lowering.nests.split import parts_alone
 from functad.primitives.loops.text import cast, put_to
 from functad.records import NamedTuple
 
@@ -41,9 +42,7 @@ AtomicUpdates = Callable[[str, np.dtype], bool]
 """Which updates, by kind and dtype, several threads may do at one place at a time."""
 
 
-def shared_updates(
-    nest: Nest, threads: int, on_device: bool = False, atomic: AtomicUpdates = lambda kind, dtype: False
-) -> list[tuple[str, Nest]]:
+def shared_updates(nest: Nest, threads: int, on_device: bool, atomic: AtomicUpdates) -> list[tuple[str, Nest]]:
     """Nests, with suffixes of their names, that do the same in order, as many threads as there are can share them.
 
     Threads share the first loop if its steps write to places of their own. If not, but rows are long, each owns a part
@@ -122,10 +121,9 @@ class _RowUpdates:
         self.ordered, self.others = ([s for s in nest.loops if (s in nest.ordered) is w] for w in (True, False))
         self.count, self.length = math.prod(s.extent for s in self.ordered), _row(nest)
         self.first = update.offset.substitute({s: Affine(0) for s in self.others})
-        self.taken = {n for s in nest.statements for n in names_of(s)} | {s.name for s in nest.loops}
-        self.taken |= {*nest.constants}
+        self.taken = nest.names | {*nest.constants}
         needed = needed_for(nest.statements, {update.guard, *(s.name for s in self.first.symbols())})
-        self.is_known = not any(s in self.others for statement in needed for s in _symbols_of(statement))
+        self.is_known = {s.name for s in self.others}.isdisjoint(name for s in needed for name in uses_of(s))
         self.end = -(-update.buffer.size // self.length)
         number, self.key = fresh("row_of_result", self.taken), fresh("key", self.taken)
         text, operands = f"i32({number})", [number]
@@ -258,14 +256,8 @@ def needed_for(statements: Sequence[Statement], wanted: Set[str]) -> list[Statem
         if needed.isdisjoint(names_of(s)):
             continue
         found.append(s)
-        needed |= set(s.operands) if isinstance(s, Let) else {symbol.name for symbol in _symbols_of(s)}
+        needed |= uses_of(s)
     return found[::-1]
-
-
-def _symbols_of(s: Statement) -> set[Symbol]:
-    if isinstance(s, (Load, IndexLet)):
-        return set((s.offset if isinstance(s, Load) else s.value).symbols())
-    return set()
 
 
 # --- parts ------------------------------------------------------------------------------------------------
@@ -286,7 +278,8 @@ class _Parts:
     def __init__(self, nest: Nest, update: Update, parts: int) -> None:
         self._nest, self._update = nest, update
         self._long, self._eqns = nest.loops[0], nest.eqns[-1:]
-        self._parts, _ = parts_and_lanes(self._long.extent, parts, 1)
+        self._taken = nest.names - {self._long.name}
+        self._parts = parts_alone(self._long.extent, parts)
         apart = machine_model.APART_BYTES // update.buffer.dtype.itemsize
         self._size = -(-update.buffer.size // apart) * apart
         name = f"copies_{update.buffer.name}"
@@ -294,21 +287,15 @@ class _Parts:
 
     def nests(self) -> list[tuple[str, Nest]]:
         length, rest = divmod(self._long.extent, self._parts)
-        part, inner = self._loop("part", self._parts), self._loop(self._long.name, length)
+        part, inner = new_loop("part", self._parts, self._taken), new_loop(self._long.name, length, self._taken)
         offset = part * self._size + self._update.offset
         scattered = self._at(part * length + inner, [part, inner], self._copies, offset)
         nests = [("_fill", self._filled()), ("_parts", scattered), ("_together", self._together())]
         if rest:
-            inner = self._loop(self._long.name, rest)
+            inner = new_loop(self._long.name, rest, self._taken)
             place = inner + (self._long.extent - rest)
             nests.append(("_rest", self._at(place, [inner], self._update.buffer, self._update.offset)))
         return nests
-
-    def _loop(self, name: str, extent: int) -> Affine:
-        taken = {n for s in self._nest.statements for n in names_of(s)} | {s.name for s in self._nest.loops[1:]}
-        while name in taken:
-            name += "_"
-        return loop(name, extent)
 
     def _at(self, place: Affine, loops: list[Affine], buffer: Buffer, offset: Affine) -> Nest:
         """The nest at some places of its first loop, into a buffer."""

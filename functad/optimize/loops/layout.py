@@ -9,7 +9,7 @@ from functools import partial
 
 from functad.editing.partial_evaluation import split_invariant
 from functad.editing.substitution import Substitution
-from functad.ir import Atom, Literal
+from functad.ir import Atom, Literal, Var
 from functad.optimize.loops.parts import LoopBody, Scan
 from functad.primitives.common import add_any_p, add_cotangents, broadcast_in_dim, reshape
 from functad.primitives.structure import pad_p
@@ -31,22 +31,25 @@ def start_from_first_slices(scan: Scan) -> None:
 
     Such is the cotangent of `ys[-1]`: the backward loop would read zeros in all steps but one.
     """
-    uses = scan.uses()
-    for operand, var in list(scan.xs):
-        first = _first_slice(scan, operand)
-        if first is None or uses[var] != 1 or len(scan.xs) == 1:
+    while len(scan.xs) > 1 and any(_moved_into_start(scan, operand, var) for operand, var in scan.xs):
+        pass
+
+
+def _moved_into_start(scan: Scan, operand: Atom, var: Var) -> bool:
+    """Add one stack's first slice to the start of a carry, if all that the body does with both is to add them."""
+    first, uses = _first_slice(scan, operand), scan.uses()
+    if first is None or uses[var] != 1:
+        return False
+    for carry in scan.carries:
+        adding = next((e for e in scan.eqns if var in e.invars and carry.read in e.invars), None)
+        if adding is None or adding.primitive is not add_any_p or uses[carry.read] != 1:
             continue
-        for carry in scan.carries:
-            adding = next((e for e in scan.eqns if var in e.invars and carry.read in e.invars), None)
-            if adding is None or adding.primitive is not add_any_p or uses[carry.read] != 1:
-                continue
-            shape = var.aval.shape
-            operands = [carry.init, first]
-            (carry.init,) = scan.before(lambda c, x, s=shape: [add_cotangents(c, reshape(x, s))], operands)
-            scan.xs.remove((operand, var))
-            scan.eqns.remove(adding)
-            scan.substitute(Substitution({adding.outvars[0]: carry.read}))
-            break
+        (carry.init,) = scan.before(lambda c, x: [add_cotangents(c, reshape(x, c.shape))], [carry.init, first])
+        scan.xs.remove((operand, var))
+        scan.eqns.remove(adding)
+        scan.substitute(Substitution({adding.outvars[0]: carry.read}))
+        return True
+    return False
 
 
 def _first_slice(scan: Scan, operand: Atom) -> Atom | None:

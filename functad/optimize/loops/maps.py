@@ -10,7 +10,6 @@ from functools import partial
 from functad import machine_model
 from functad.editing.dead_code import eliminate_dead_code
 from functad.editing.partial_evaluation import may_move
-from functad.errors import BatchingError, NoRuleError
 from functad.ir import Eqn, Program, Var, all_eqns
 from functad.lowering_rules import Callback
 from functad.optimize.loops.devices import takes_fewer_launches
@@ -36,10 +35,7 @@ def _mapped(scan: Scan) -> AllSteps | None:
     if not wanted or not all(map(may_move, scan.eqns)) or _calls_python(scan):
         return None
     program = eliminate_dead_code(Program(inputs, (), (), scan.eqns, wanted, f"steps_{scan.name}"))
-    try:
-        found = scan.for_all_steps(program, inputs)
-    except (BatchingError, NoRuleError):  # a primitive from outside has no rule for many examples
-        return None
+    found = scan.for_all_steps(program, inputs)
     return found if found is not None and all(found.stacked) else None
 
 

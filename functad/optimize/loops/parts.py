@@ -12,6 +12,7 @@ from functad.control.while_loop import while_p
 from functad.editing.common_subexpressions import atom_key
 from functad.editing.rewriting import View
 from functad.editing.substitution import Substitution
+from functad.errors import BatchingError, NoRuleError
 from functad.ir import Atom, Aval, Eqn, Program, Var
 from functad.primitives.common import move_axis
 from functad.records import NamedTuple
@@ -149,16 +150,24 @@ class Scan(LoopBody):
         return stack
 
     def for_all_steps(self, program: Program, reads: Sequence[Var]) -> AllSteps | None:
-        """What a Program of these variables of the body gives in all steps, if that needs no array constants."""
+        """What a Program of these variables of the body gives in all steps, if that needs no array constants.
+
+        And if all in it has a rule for many examples, which a primitive from outside may not have.
+        """
         consts: dict[Atom, Atom] = {v: a for a, v in self.consts}
+        try:
+            mapped = batch_program(program, self.length, tuple(None if v in consts else 0 for v in reads))
+        except (BatchingError, NoRuleError):
+            return None
+        if mapped.program.consts:
+            return None
         operands = [consts[v] if v in consts else self.stacked(v) for v in reads]
-        mapped = batch_program(program, self.length, tuple(None if v in consts else 0 for v in reads))
 
         def run(*args: Any) -> list[Any]:
             outs = zip(eval_program(mapped.program, args), mapped.out_dims)
             return [o if d is None else move_axis(o, d, 0) for o, d in outs]
 
-        return None if mapped.program.consts else AllSteps(run, operands, [d is not None for d in mapped.out_dims])
+        return AllSteps(run, operands, [d is not None for d in mapped.out_dims])
 
 
 class AllSteps(NamedTuple):

@@ -20,6 +20,7 @@ from functad.editing.partial_evaluation import may_move
 from functad.editing.rewriting import spliced
 from functad.editing.substitution import Substitution
 from functad.ir import Absent, Atom, Aval, Eqn, Literal, Primitive, Program, Var, definitions
+from functad.optimize.algebra import is_any_zeros
 from functad.optimize.loops.devices import is_for_gpu, stays_in_loop
 from functad.optimize.loops.parts import Carry, Scan
 from functad.optimize.products import operations
@@ -230,10 +231,15 @@ class SumOverSteps(NamedTuple):
 
 
 def sums_over_steps(scan: Scan, is_source: Callable[[Eqn], bool]) -> list[SumOverSteps]:
-    """What is added to carries and comes from such equations."""
+    """What is added to carries and comes from such equations.
+
+    A sum of float16 has zeros to start from: without what else is added it could leave the range that all stay in.
+    """
     defined, uses = definitions(scan.body()), scan.uses()
     sums = []
     for carry in scan.carries:
+        if carry.read.aval.dtype == np.float16 and not is_any_zeros(carry.init, scan.view):
+            continue
         for addend in addends(carry, defined, uses):
             chain = linear_chain(addend, defined, uses, is_source)
             sums += [SumOverSteps(carry, addend, chain)] if chain else []
@@ -285,7 +291,9 @@ def linear_chain(
 def _is_move(eqn: Eqn) -> bool:
     """Whether an equation is linear in its one operand, and loses no digits: those of a sum over all steps count."""
     dtype, primitive = eqn.outvars[0].aval.dtype, eqn.primitive
-    if isinstance(primitive.transpose, Absent) or primitive.multiple_results or functions_in(eqn):
+    if any(isinstance(rule, Absent) for rule in (primitive.transpose, primitive.batch)):
+        return False
+    if primitive.multiple_results or functions_in(eqn):
         return False  # what runs Programs has a rule, too, whether these are linear or not; a function rounds
     return len(eqn.invars) == 1 and kind_of(dtype) == "f" and np.can_cast(dtype, eqn.invars[0].aval.dtype)
 

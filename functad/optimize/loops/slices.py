@@ -15,7 +15,7 @@ from functad.editing.partial_evaluation import may_move
 from functad.editing.substitution import Substitution
 from functad.ir import Atom, Aval, Eqn, Literal, Var
 from functad.lowering_rules import Contraction, Indexed, Reduction, Scalar
-from functad.optimize.loops.parts import Scan
+from functad.optimize.loops.parts import LOOPS, Scan, take_apart
 from functad.optimize.loops.products import is_thin, parts_of_one
 from functad.optimize.products import operations
 from functad.primitives.contraction import dot_general_p
@@ -53,8 +53,9 @@ def compute_inside(scan: Scan) -> None:
 
 def _stacked_number(eqn: Eqn | None, stack: Atom) -> Literal | None:
     """The number that a loop stacks in each step."""
-    body = eqn and eqn.params.get("jaxpr", eqn.params.get("body_jaxpr"))
-    given = body.outvars[eqn.outvars.index(stack)] if eqn and body else None
+    if eqn is None or eqn.primitive not in LOOPS:
+        return None
+    given = next((a for a, v in take_apart(eqn).ys if v is stack), None)
     return given if isinstance(given, Literal) else None
 
 

@@ -56,7 +56,7 @@ def _steps_of_strip(scan: Scan) -> int:
     body = _simplified_as_map(scan)
     if not has_large_product(body):
         return 0
-    tried = take_scan_apart(scan.origin.replace(params={**scan.origin.params, "jaxpr": body}))
+    tried = take_scan_apart(scan.origin.replace(params={**scan.origin.params, "jaxpr": body}), scan.view)
     _move_products_behind_loops(tried)
     sums, all_addends = sums_over_steps(tried, is_sum), _addends(tried)
     if not all_addends or len(sums) < len(all_addends):

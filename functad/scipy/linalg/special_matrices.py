@@ -40,7 +40,7 @@ def block_diag(*arrs: Any) -> Array:
     return jnp.concatenate(rows, axis=0)
 
 
-def _vector(name: str, x: Any) -> Any:
+def _vector(x: Any) -> Any:
     return jnp.atleast_1d(jnp.asarray(x))
 
 
@@ -63,8 +63,8 @@ def toeplitz(c: Any, r: Any = None) -> Array:
     Array([[1., 3., 4.],
            [2., 1., 3.]], dtype=float32)
     """
-    column = _vector("toeplitz", c)
-    row = jnp.conj(column) if r is None else _vector("toeplitz", r)
+    column = _vector(c)
+    row = jnp.conj(column) if r is None else _vector(r)
     m, n = column.shape[-1], row.shape[-1]
     values = _joined(column[..., ::-1], row[..., 1:])
     return jnp.take(values, m - 1 + np.arange(n) - np.arange(m)[:, None], axis=-1)
@@ -98,7 +98,7 @@ def circulant(c: Any) -> Array:
     Array([[1, 2],
            [2, 1]], dtype=int32)
     """
-    column = _vector("circulant", c)
+    column = _vector(c)
     n = column.shape[-1]
     return jnp.take(column, (np.arange(n)[:, None] - np.arange(n)) % n, axis=-1)
 
@@ -111,7 +111,7 @@ def companion(a: Any) -> Array:
     Array([[ 3., -2.],
            [ 1.,  0.]], dtype=float32)
     """
-    x = _vector("companion", a)
+    x = _vector(a)
     x = x if kind_of(x.dtype) in "fc" else x.astype(jnp.result_type(x, 1.0))
     if x.shape[-1] < 2:
         raise ShapeError(f"linalg.companion takes at least two coefficients, got shape {x.shape}")
@@ -126,7 +126,7 @@ def leslie(f: Any, s: Any) -> Array:
     Array([[1. , 2. ],
            [0.5, 0. ]], dtype=float32)
     """
-    births, survival = _vector("leslie", f), _vector("leslie", s)
+    births, survival = _vector(f), _vector(s)
     if births.shape[-1] < 2 or survival.shape[-1] != births.shape[-1] - 1:
         raise ShapeError(
             f"linalg.leslie takes vectors of n >= 2 and n - 1 elements, got shapes {births.shape} and {survival.shape}"
@@ -151,7 +151,7 @@ def fiedler(a: Any) -> Array:
     Array([[0, 3],
            [3, 0]], dtype=int32)
     """
-    x = _vector("fiedler", a)
+    x = _vector(a)
     return jnp.abs(x[..., None] - x[..., None, :])
 
 
@@ -170,7 +170,7 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Array:
            [2, 1],
            [0, 2]], dtype=int32)
     """
-    x = _vector("convolution_matrix", a)
+    x = _vector(a)
     size = x.shape[-1]
     if size < 1 or n < 1:
         raise ArgumentError(f"linalg.convolution_matrix: a of shape {x.shape} and n={n} must have an element at least")
@@ -198,7 +198,7 @@ def fiedler_companion(a: Any) -> Array:
            [   0.,  176.,    0., -105.],
            [   0.,    1.,    0.,    0.]], dtype=float32)
     """
-    (x,) = promote_args_inexact("fiedler_companion", _vector("fiedler_companion", a))
+    (x,) = promote_args_inexact("fiedler_companion", _vector(a))
     if not x.shape[-1]:
         raise ArgumentError("linalg.fiedler_companion: a polynomial has a coefficient at least, but a has none")
     n = x.shape[-1] - 1

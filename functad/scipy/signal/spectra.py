@@ -60,7 +60,7 @@ def stft(
     >>> spectra.shape, jnp.round(spectra[0].real, 3).tolist()
     ((3, 5), [0.75, 1.0, 1.0, 1.0, 0.25])
     """
-    cut = _Pieces.of(window, nperseg, noverlap, nfft, _operand("stft", x), axis)
+    cut = _Pieces.of("stft", window, nperseg, noverlap, nfft, [_operand("stft", x)], axis)
     return _spectra("stft", x, None, fs, cut, detrend, return_onesided, "spectrum", axis, boundary, padded)
 
 
@@ -94,17 +94,8 @@ def csd(
     >>> spectrum.shape, spectrum.dtype
     ((3,), dtype('complex64'))
     """
-    first = _operand("csd", x)
-    cut = _Pieces.of(window, nperseg, noverlap, nfft, first, axis)
-    frequencies, _, power = _spectra("csd", x, y, fs, cut, detrend, return_onesided, scaling, axis, None, False)
-    if average not in ("mean", "median"):
-        raise ArgumentError(f"csd: average must be 'mean' or 'median', got {average!r}")
-    if average == "mean":
-        return frequencies, jnp.mean(power, -1)
-    bias = _bias_of_median(power.shape[-1])
-    if kind_of(power.dtype) != "c":
-        return frequencies, jnp.median(power, -1) / bias
-    return frequencies, lax.complex(*(jnp.median(part, -1) / bias for part in (power.real, power.imag)))
+    given = (fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis, average)
+    return _averaged("csd", x, y, *given)
 
 
 def welch(
@@ -128,7 +119,7 @@ def welch(
     [0.0, 0.0, 4.0]
     """
     given = (fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis, average)
-    frequencies, power = csd(x, None, *given)
+    frequencies, power = _averaged("welch", x, None, *given)
     return frequencies, jnp.real(power)
 
 
@@ -199,15 +190,17 @@ class _Pieces(NamedTuple):
     nfft: int
 
     @classmethod
-    def of(cls, window: Any, nperseg: Any, noverlap: Any, nfft: Any, x: Any, axis: int) -> _Pieces:
-        length = x.shape[axis]
+    def of(
+        cls, name: str, window: Any, nperseg: Any, noverlap: Any, nfft: Any, signals: list[Any], axis: int
+    ) -> _Pieces:
+        length = max(x.shape[axis] for x in signals)
         if isinstance(window, (str, tuple)):
             nperseg = min(256 if nperseg is None else operator.index(nperseg), length)
         elif nperseg is None:
             nperseg = np.shape(window)[0]
         n = operator.index(nperseg)
-        made = _window(window, n, x.dtype)
-        return cls(made, n, _overlap(noverlap, n), n if nfft is None else operator.index(nfft)).checked("stft")
+        made = _window(window, n, signals[0].dtype)
+        return cls(made, n, _overlap(noverlap, n), n if nfft is None else operator.index(nfft)).checked(name)
 
     def checked(self, name: str) -> _Pieces:
         if not 0 <= self.noverlap < self.nperseg <= self.nfft:
@@ -293,6 +286,24 @@ def _spectra(
     begin = 0.0 if boundary is None else middle
     times = jnp.asarray((np.arange(middle, width - middle + 1, cut.step) - begin).astype(real)) / fs
     return frequencies, times, jnp.moveaxis(result, -1, axis % (result.ndim - 1))
+
+
+def _averaged(
+    name: str, x: Any, y: Any, fs: Any, window: Any, nperseg: Any, noverlap: Any, nfft: Any, detrend: Any,
+    onesided: bool, scaling: str, axis: int, average: str,
+) -> tuple[Any, Any]:  # fmt: skip
+    """Frequencies, and the mean or median over the pieces of the products of their spectra."""
+    signals = [_operand(name, s) for s in (x, y) if s is not None]
+    cut = _Pieces.of(name, window, nperseg, noverlap, nfft, signals, axis)
+    frequencies, _, power = _spectra(name, x, y, fs, cut, detrend, onesided, scaling, axis, None, False)
+    if average not in ("mean", "median"):
+        raise ArgumentError(f"{name}: average must be 'mean' or 'median', got {average!r}")
+    if average == "mean":
+        return frequencies, jnp.mean(power, -1)
+    bias = _bias_of_median(power.shape[-1])
+    if kind_of(power.dtype) != "c":
+        return frequencies, jnp.median(power, -1) / bias
+    return frequencies, lax.complex(*(jnp.median(part, -1) / bias for part in (power.real, power.imag)))
 
 
 def _of_pieces(x: Any, cut: _Pieces, detrended: Callable[[Any], Any], halves: bool) -> Any:

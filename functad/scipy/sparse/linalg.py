@@ -208,7 +208,7 @@ def _stabilised(product: _MatrixProduct, closer: _MatrixProduct, b: Any, x: Any,
         half = residual - alpha * image
         closer_half = closer(half)
         turned = product(closer_half)
-        enough = _dot(half, half) < smallest
+        enough = _dot(half, half) <= smallest
         omega = jnp.where(enough, 1, jnp.vdot(turned, half) / jnp.vdot(turned, turned))
         x = x + alpha * closer_along + jnp.where(enough, 0, omega * closer_half)
         residual = jnp.where(enough, half, half - omega * turned)

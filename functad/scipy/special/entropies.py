@@ -6,13 +6,14 @@ Knows their limits at 0, where they are composed of 0 · log 0.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from functad import numpy as jnp
 from functad.array import Array
-from functad.custom_derivatives import custom_jvp
+from functad.custom_derivatives import SymbolicZero, custom_jvp
 from functad.dtypes import kind_of
 from functad.nn.functions import log_softmax as log_softmax_along
 from functad.nn.functions import softmax as softmax_along
@@ -71,10 +72,15 @@ def _xlogy(x: Any, y: Any) -> Any:
     return jnp.where(is_zero, 0.0, x * jnp.log(jnp.where(is_zero, 1.0, y)))
 
 
-@_xlogy.defjvp
+@partial(_xlogy.defjvp, symbolic_zeros=True)
 def _xlogy_jvp(primals: Any, tangents: Any) -> Any:
     (x, y), (x_dot, y_dot) = primals, tangents
-    return _xlogy(x, y), x_dot * jnp.log(y) + y_dot * (x / y)  # d x log y = log y dx + x/y dy
+    change = 0.0  # d x log y = log y dx + x/y dy
+    if not isinstance(x_dot, SymbolicZero):
+        change = change + x_dot * jnp.log(y)
+    if not isinstance(y_dot, SymbolicZero):
+        change = change + y_dot * _over(x, y)
+    return _xlogy(x, y), change
 
 
 def xlog1py(x: Any, y: Any) -> Array:
@@ -92,10 +98,21 @@ def _xlog1py(x: Any, y: Any) -> Any:
     return jnp.where(is_zero, 0.0, x * jnp.log1p(jnp.where(is_zero, 0.0, y)))
 
 
-@_xlog1py.defjvp
+@partial(_xlog1py.defjvp, symbolic_zeros=True)
 def _xlog1py_jvp(primals: Any, tangents: Any) -> Any:
     (x, y), (x_dot, y_dot) = primals, tangents
-    return _xlog1py(x, y), x_dot * jnp.log1p(y) + y_dot * (x / (1 + y))  # d x log(1+y) = log(1+y) dx + x/(1+y) dy
+    change = 0.0  # d x log(1+y) = log(1+y) dx + x/(1+y) dy
+    if not isinstance(x_dot, SymbolicZero):
+        change = change + x_dot * jnp.log1p(y)
+    if not isinstance(y_dot, SymbolicZero):
+        change = change + y_dot * _over(x, 1 + y)
+    return _xlog1py(x, y), change
+
+
+def _over(x: Any, y: Any) -> Any:
+    """x / y, and 0 of 0 / 0: x log y is 0 for all y where x is."""
+    neither = (x == 0) & (y == 0)
+    return jnp.where(neither, 0.0, x / jnp.where(neither, 1.0, y))
 
 
 @custom_jvp

@@ -7,13 +7,16 @@ Chandler-Wilde, "Computation of the complex error function using modified trapez
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from functad import numpy as jnp
+from functad.api import jvp
 from functad.array import Array
 from functad.custom_derivatives import custom_jvp
 from functad.numpy.promotion import promote_args_inexact
 from functad.primitives import elementwise as el
+from functad.scipy.special.normals import FAR, far_series
 from functad.scipy.special.widening import in_float64
 
 _POINTS = 12
@@ -59,8 +62,9 @@ def _wofz(z: Any) -> Any:
 @_wofz.defjvp
 def _wofz_jvp(primals: Any, tangents: Any) -> Any:
     (z,), (t,) = primals, tangents
-    out = _wofz(z)
-    return out, t * (2j / math.sqrt(math.pi) - 2 * z * out)  # dw = (2i/√π − 2zw) dz
+    out, scale = _wofz(z), 1j / math.sqrt(math.pi)
+    is_far = (jnp.abs(z) > FAR) & (jnp.imag(z) >= 0)
+    return out, t * _slope(lambda z: 2 * scale - 2 * z * out, lambda z: scale * far_series(z, 1), is_far, z)
 
 
 @custom_jvp
@@ -74,7 +78,14 @@ def _dawsn(x: Any) -> Any:
 def _dawsn_jvp(primals: Any, tangents: Any) -> Any:
     (x,), (t,) = primals, tangents
     out = _dawsn(x)
-    return out, t * (1 - 2 * x * out)  # dD = (1 − 2xD) dx
+    return out, t * _slope(lambda x: 1 - 2 * x * out, lambda x: 0.5 * far_series(x, 1), jnp.abs(x) > FAR, x)
+
+
+def _slope(near: Callable[[Any], Any], series: Callable[[Any], Any], is_far: Any, x: Any) -> Any:
+    """A slope by its formula, of which the terms cancel far out: there it is that of the series."""
+    far = jnp.where(is_far, x, FAR)
+    _, far_slope = jvp(series, (far,), (jnp.ones_like(far),))
+    return jnp.where(is_far, far_slope, near(jnp.where(is_far, 0.0, x)))
 
 
 def _gaussian(x: Any, y: Any) -> tuple[Any, Any]:

@@ -35,7 +35,7 @@ def log_beta(a: Any, b: Any) -> Any:
     )
     out = jnp.where((high < _FROM) | (low + high < _FROM), direct, jnp.where(low < _FROM, one_large, large))
     out = jnp.where((high == jnp.inf) & (low > 0), -jnp.inf, out)
-    return jnp.where(_is_pole(a) | _is_pole(b), jnp.where(jnp.isnan(a + b), jnp.nan, jnp.inf), out)
+    return jnp.where(is_pole(a) | is_pole(b), jnp.where(jnp.isnan(a + b), jnp.nan, jnp.inf), out)
 
 
 @log_beta.defjvp
@@ -56,9 +56,7 @@ def log_rise(z: Any, m: Any) -> Any:
 @custom_jvp
 def pochhammer(z: Any, m: Any) -> Any:
     """Γ(z + m) / Γ(z), and its limit along integers m where z is a pole of Γ."""
-    total = z + m
-    mirrored = (z <= -_FROM) | _is_pole(z)  # (z)_m = (−1)^m / (1 − z)_(−m) for integers m
-    mirrored = mirrored & (m == jnp.rint(m)) & (total <= 0)
+    total, mirrored = z + m, _is_mirrored(z, m)
     start, rise = jnp.where(mirrored, 1 - z - m, z), m
     end = start + rise
     far = (start >= _FROM) & (end >= _FROM)
@@ -67,18 +65,28 @@ def pochhammer(z: Any, m: Any) -> Any:
     odd = jnp.where(jnp.remainder(m, 2.0) == 1, -1.0, 1.0)
     sign = jnp.where(mirrored, odd, sign_of_gamma(end) * sign_of_gamma(start))
     out = sign * jnp.exp(exponent)
-    out = jnp.where(_is_pole(start), 0.0, jnp.where(_is_pole(end), jnp.inf, out))
+    out = jnp.where(is_pole(start), 0.0, jnp.where(is_pole(end), jnp.inf, out))
     return jnp.where(m == 0, 1.0, jnp.where(jnp.isnan(total), jnp.nan, out))
 
 
 @pochhammer.defjvp
 def _pochhammer_jvp(primals: Any, tangents: Any) -> Any:
     (z, m), (z_dot, m_dot) = primals, tangents
-    out, of_sum = pochhammer(z, m), el.digamma(z + m)
-    return out, out * (
-        z_dot * (of_sum - el.digamma(z)) + m_dot * of_sum
-    )  # d log (z)_m = (ψ(z+m) − ψ(z)) dz + ψ(z+m) dm
-    return out, out * (z_dot * (of_sum - el.digamma(z)) + m_dot * of_sum)
+    out, total = pochhammer(z, m), z + m
+    # d (z)_m = (z)_m ((ψ(z + m) − ψ(z)) dz + ψ(z + m) dm), and the same of (−1)^m (1 − z − m)_m where that is (z)_m
+    mirrored = _is_mirrored(z, m)
+    first, last = jnp.where(mirrored, 1 - z, z), jnp.where(mirrored, 1 - total, total)
+    # Where z alone is a pole, (z)_m is 0, and Γ(z + m) times the slope (−1)^z Γ(1 − z) of 1 / Γ(z) its slope.
+    vanishes = is_pole(z) & jnp.logical_not(is_pole(total))
+    sign = sign_of_gamma(total) * jnp.where(jnp.remainder(z, 2.0) == 1, -1.0, 1.0)
+    of_zero = sign * jnp.exp(el.lgamma(jnp.where(vanishes, total, 1.0)) + el.lgamma(jnp.where(vanishes, 1 - z, 1.0)))
+    slope = jnp.where(vanishes, of_zero, out * (el.digamma(last) - el.digamma(jnp.where(vanishes, 1.0, first))))
+    return out, z_dot * slope + m_dot * (out * el.digamma(total))
+
+
+def _is_mirrored(z: Any, m: Any) -> Any:
+    """Where (z)_m = (−1)^m (1 − z − m)_m is taken, which holds for integers m."""
+    return ((z <= -_FROM) | is_pole(z)) & (m == jnp.rint(m)) & (z + m <= 0)
 
 
 def sign_of_gamma(x: Any) -> Any:
@@ -86,7 +94,7 @@ def sign_of_gamma(x: Any) -> Any:
     return jnp.where((x > 0) | (jnp.remainder(jnp.floor(x), 2.0) == 0), 1.0, -1.0)
 
 
-def _is_pole(x: Any) -> Any:
+def is_pole(x: Any) -> Any:
     return (x <= 0) & (x == jnp.floor(x))
 
 
@@ -97,7 +105,7 @@ def without_common_pole(a: Any, b: Any) -> Any:
 
 def has_common_pole(a: Any, b: Any) -> Any:
     """Whether Γ(a) and Γ(a + b) have poles that cancel: then B(a, b) = (−1)^b B(1 − a − b, b)."""
-    return _is_pole(a) & _is_pole(a + b) & (b > 0)
+    return is_pole(a) & is_pole(a + b) & (b > 0)
 
 
 def stirling_correction(x: Any) -> Any:

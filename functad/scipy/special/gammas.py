@@ -185,14 +185,29 @@ def rgamma(x: Any) -> Array:
     return in_float64("rgamma", _rgamma, x)
 
 
+@custom_jvp
 def _rgamma(x: Any) -> Any:
-    # 1/Γ(x) = Γ(1 − x) sin(πx) / π, where neither factor has a pole; the sine of x less the integer next to it.
-    is_low = x < 0.5
-    right = 1 / gamma(jnp.where(is_low, 1.0, x))
-    low = jnp.where(is_low, x, 0.0)
-    whole = el.stop_gradient(jnp.round(low))
-    sine = jnp.sin(np.pi * (low - whole)) * jnp.where(jnp.mod(whole, 2) == 1, -1.0, 1.0)
-    return jnp.where(is_low, sine / np.pi * gamma(1 - low), right)
+    right, low = jnp.where(x < 0.5, 1.0, x), jnp.where(x < 0.5, x, 0.0)
+    sine, _, factor = _reflection(low)
+    left = jnp.where(sine == 0, 0.0, sine / np.pi * factor)
+    return jnp.where(x < 0.5, left, 1 / gamma(right))
+
+
+@_rgamma.defjvp
+def _rgamma_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    right, low = jnp.where(x < 0.5, 1.0, x), jnp.where(x < 0.5, x, 0.0)
+    sine, cosine, factor = _reflection(low)
+    # d 1/Γ(x) = −ψ(x) / Γ(x) dx = Γ(1 − x) (cos(πx) − ψ(1 − x) sin(πx) / π) dx
+    left = factor * (cosine - sine / np.pi * el.digamma(1 - low))
+    return _rgamma(x), t * jnp.where(x < 0.5, left, -el.digamma(right) / gamma(right))
+
+
+def _reflection(x: Any) -> tuple[Any, Any, Any]:
+    """sin(πx), cos(πx) and Γ(1 − x): 1/Γ(x) = Γ(1 − x) sin(πx) / π, where neither factor has a pole."""
+    whole = el.stop_gradient(jnp.round(x))
+    sign = jnp.where(jnp.mod(whole, 2) == 1, -1.0, 1.0)
+    return sign * jnp.sin(np.pi * (x - whole)), sign * jnp.cos(np.pi * (x - whole)), gamma(1 - x)
 
 
 def digamma(x: Any) -> Array:

@@ -88,14 +88,15 @@ def _fresnel(x: Any) -> tuple[Any, Any]:
 @_fresnel.defjvp
 def _fresnel_jvp(primals: Any, tangents: Any) -> Any:
     (x,), (t,) = primals, tangents
-    return _fresnel(x), (t * jnp.sin(x * x * (math.pi / 2)), t * jnp.cos(x * x * (math.pi / 2)))
+    sin, cos = _of_square(x)
+    return _fresnel(x), (t * sin, t * cos)  # dS = sin(πx²/2) dx and dC = cos(πx²/2) dx
 
 
 def _of_square(x: Any) -> tuple[Any, Any]:
     """sin(πx²/2) and cos(πx²/2): with x = 2m + r, x² is 4mr + r² and a multiple of 4, which no angle sees."""
-    size = jnp.where(jnp.abs(x) < 1e150, jnp.abs(x), 0.0)
-    m = jnp.rint(size / 2)
-    r = size - 2 * m
+    x = jnp.where(jnp.abs(x) < 1e150, x, 0.0)
+    m = jnp.rint(x / 2)
+    r = x - 2 * m
     turns = m * r
     angle = (math.pi / 2) * (4 * (turns - jnp.rint(turns)) + r * r)
     return jnp.sin(angle), jnp.cos(angle)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functad import numpy as jnp
+from functad.api import jvp
 from functad.array import Array
 from functad.custom_derivatives import custom_jvp
 from functad.errors import ArgumentError
@@ -19,6 +20,7 @@ from functad.primitives import elementwise as el
 from functad.scipy.special.widening import in_float64
 
 _SMALLEST = 5e-324  # the smallest positive float64
+FAR = 10.0  # from here on the series in 1/x² gives all digits
 _ROOT_2, _ROOT_PI, _ROOT_TWO_PI = math.sqrt(2), math.sqrt(math.pi), math.sqrt(2 * math.pi)
 
 
@@ -82,7 +84,7 @@ _LENGTH, _COEFFICIENTS = _scaled_coefficients(40)
 @custom_jvp
 def _erfcx(x: Any) -> Any:
     size = jnp.abs(x)
-    positive = jnp.where(size < 10, _erfcx_near(jnp.minimum(size, 10.0)), _erfcx_far(jnp.maximum(size, 10.0)))
+    positive = jnp.where(size < FAR, _erfcx_near(jnp.minimum(size, FAR)), _erfcx_far(jnp.maximum(size, FAR)))
     return jnp.where(x < 0, 2 * jnp.exp(x * x) - positive, positive)
 
 
@@ -93,20 +95,29 @@ def _erfcx_near(x: Any) -> Any:
 
 
 def _erfcx_far(x: Any) -> Any:
-    """1/(√π x) (1 − 1/(2x²) (1 − 3/(2x²) (1 − 5/(2x²) …)))."""
+    return far_series(x, -1) / _ROOT_PI
+
+
+def far_series(x: Any, sign: int) -> Any:
+    """1/x (1 ± 1/(2x²) (1 ± 3/(2x²) (1 ± 5/(2x²) …))) of |x| ≥ FAR."""
     inverse = 1 / x
-    step = 0.5 * inverse * inverse
+    step = (0.5 * sign) * inverse * inverse
     series = 1.0
     for odd in range(23, 0, -2):
-        series = 1 - odd * step * series
-    return inverse * series / _ROOT_PI
+        series = 1 + odd * step * series
+    return inverse * series
 
 
 @_erfcx.defjvp
 def _erfcx_jvp(primals: Any, tangents: Any) -> Any:
     (x,), (t,) = primals, tangents
-    out = _erfcx(x)
-    return out, t * (2 * x * out - 2 / _ROOT_PI)  # d exp(x²) erfc(x) = (2 x exp(x²) erfc(x) − 2/√π) dx
+    out, is_far = _erfcx(x), x > FAR
+    far = jnp.where(is_far, x, FAR)
+    _, far_slope = jvp(_erfcx_far, (far,), (jnp.ones_like(far),))
+    near_slope = (
+        2 * jnp.where(is_far, 0.0, x) * out - 2 / _ROOT_PI
+    )  # d exp(x²) erfc(x) = (2x exp(x²) erfc(x) − 2/√π) dx
+    return out, t * jnp.where(is_far, far_slope, near_slope)  # far out its terms cancel
 
 
 def ndtr(x: Any) -> Array:

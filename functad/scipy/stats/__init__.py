@@ -1,6 +1,8 @@
 """`functad.scipy.stats`: SciPy's distributions, as far as JAX has them, and statistics of samples.
 
 Knows the names of its parts: each distribution is a module, `functad.scipy.stats.norm.logpdf`, loaded at first use.
+Between integers distributions of counts are what JAX's are: `poisson` and `bernoulli` have probability 0 there,
+`betabinom` takes the integer below, and `binom`, `nbinom` and `geom` go on by their formula.
 
 Args:
     x: where the distribution is asked, an array or a number.

@@ -13,7 +13,7 @@ from functad import numpy as jnp
 from functad.absent import absent
 from functad.array import Array
 from functad.scipy.special import xlog1py, xlogy
-from functad.scipy.stats.shared import elementwise, fractions, invalid
+from functad.scipy.stats.shared import elementwise, fractions, inside, invalid
 
 
 @elementwise
@@ -25,8 +25,8 @@ def logpmf(k: Any, p: Any, loc: Any = 0) -> Array:
     """
     y = k - loc
     within = (y == 0) | (y == 1)
-    found = jnp.where(y == 1, xlogy(1, p), xlog1py(1, -p))
-    return jnp.where(within, found, -np.inf)
+    y = inside(within, y, 0)
+    return jnp.where(within, xlogy(y, p) + xlog1py(1 - y, -p), -np.inf)
 
 
 def pmf(k: Any, p: Any, loc: Any = 0) -> Array:

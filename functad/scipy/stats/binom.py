@@ -12,7 +12,7 @@ import numpy as np
 from functad import numpy as jnp
 from functad.absent import absent
 from functad.array import Array
-from functad.scipy.special import gammaln, xlog1py, xlogy
+from functad.scipy.special import betaln, xlog1py, xlogy
 from functad.scipy.stats.shared import in_float64_once, inside
 
 
@@ -26,7 +26,7 @@ def logpmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Array:
     z = k - loc
     within = (z >= 0) & (z <= n)
     y = inside(within, z, 0)
-    ways = gammaln(n + 1) - gammaln(y + 1) - gammaln(n - y + 1)
+    ways = -jnp.log1p(n) - betaln(n - y + 1, y + 1)
     return jnp.where(within, ways + xlogy(y, p) + xlog1py(n - y, -p), -np.inf)
 
 

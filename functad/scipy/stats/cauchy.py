@@ -12,7 +12,7 @@ import numpy as np
 from functad import numpy as jnp
 from functad.absent import absent
 from functad.array import Array
-from functad.scipy.stats.shared import elementwise, fractions, in_float64_once
+from functad.scipy.stats.shared import elementwise, fractions, in_float64_once, inside
 
 
 @elementwise
@@ -23,7 +23,9 @@ def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Array(0.75, dtype=float32, weak_type=True)
     """
     z = (x - loc) / scale
-    return -np.log(np.pi) - jnp.log(scale) - jnp.log1p(z * z)
+    is_far = jnp.abs(z) > 1e8  # z² may overflow, and 1 is nothing beside it
+    near, far = inside(is_far, 1, z), inside(is_far, jnp.abs(z), 1)
+    return -np.log(np.pi) - jnp.log(scale) - jnp.where(is_far, 2 * jnp.log(far), jnp.log1p(near * near))
 
 
 def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:

@@ -35,6 +35,8 @@ def logpdf(x: Any, alpha: Any) -> Array:
     Array(0., dtype=float32)
     """
     values, a = (jnp.asarray(v) for v in promote_dtypes_inexact(jnp.asarray(x), jnp.asarray(alpha)))
+    dtype = values.dtype
+    values, a = values.astype(np.float64), a.astype(np.float64)  # what cancels costs 32 bits their digits
     if a.ndim != 1:
         raise ShapeError(f"dirichlet: alpha must be a vector, got shape {a.shape}")
     if not values.ndim or values.shape[0] not in (a.shape[0], a.shape[0] - 1):
@@ -43,7 +45,7 @@ def logpdf(x: Any, alpha: Any) -> Array:
         values = jnp.concatenate([values, 1 - values.sum(0, keepdims=True)])
     a = a.reshape(-1, *(1,) * (values.ndim - 1))
     found = jnp.sum(xlogy(a - 1, values) - gammaln(a), 0) + gammaln(jnp.sum(a))
-    return jnp.where(_is_simplex(values), found, -np.inf)
+    return jnp.where(_is_simplex(values), found, -np.inf).astype(dtype)
 
 
 def pdf(x: Any, alpha: Any) -> Array:

@@ -41,7 +41,7 @@ def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Array:
     >>> cdf(0.5)
     Array(0.39346933, dtype=float32, weak_type=True)
     """
-    return -jnp.expm1(inside(x >= loc, (loc - x) / scale, 0))
+    return -jnp.expm1(-inside(x >= loc, (x - loc) / scale, 0))
 
 
 @elementwise

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 from functad import numpy as jnp
 from functad.absent import absent
 from functad.array import Array
+from functad.lax import stop_gradient
 from functad.scipy.special import gammaincc, gammaln
-from functad.scipy.stats.shared import in_float64_once
+from functad.scipy.special.slopes import with_slope
+from functad.scipy.stats.shared import in_float64_once, inside
 
 
 @in_float64_once
@@ -40,8 +42,10 @@ def cdf(x: Any, beta: Any) -> Array:
     >>> cdf(0.5, 1.4)
     Array(0.73572594, dtype=float32, weak_type=True)
     """
-    tail = 0.5 * gammaincc(1 / beta, jnp.abs(x) ** beta)
-    return jnp.where(x <= 0, tail, 1 - tail)
+    fixed = stop_gradient(x)  # the slope in x is the density; at 0 that in |x|^β is infinite
+    tail = 0.5 * gammaincc(1 / beta, jnp.abs(inside(fixed != 0, fixed, 1)) ** beta)
+    tail = jnp.where(fixed == 0, 0.5, tail)
+    return with_slope(jnp.where(fixed <= 0, tail, 1 - tail), pdf(x, beta), x)
 
 
 __all__ = ["cdf", "logpdf", "pdf"]

@@ -42,9 +42,9 @@ def logpmf(x: Any, n: Any, p: Any) -> Array:
         raise DTypeError(f"multinomial: x and n must be integers, got {counts.dtype} and {trials.dtype}")
     probabilities = jnp.asarray(q)
     total = counts.sum(-1)
-    counts, size = counts.astype(probabilities.dtype), trials.astype(probabilities.dtype)
-    found = gammaln(size + 1) + jnp.sum(xlogy(counts, probabilities) - gammaln(counts + 1), -1)
-    return jnp.where(total == trials, found, -np.inf)
+    counts, size, wide = (v.astype(np.float64) for v in (counts, trials, probabilities))  # for what cancels
+    found = gammaln(size + 1) + jnp.sum(xlogy(counts, wide) - gammaln(counts + 1), -1)
+    return jnp.where(total == trials, found, -np.inf).astype(probabilities.dtype)
 
 
 def pmf(x: Any, n: Any, p: Any) -> Array:

@@ -12,7 +12,7 @@ import numpy as np
 from functad import numpy as jnp
 from functad.absent import absent
 from functad.array import Array
-from functad.scipy.special import gammaln, xlog1py, xlogy
+from functad.scipy.special import betaln, xlog1py, xlogy
 from functad.scipy.stats.shared import in_float64_once, inside
 
 
@@ -25,7 +25,7 @@ def logpmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Array:
     """
     z = k - loc
     y = inside(z >= 0, z, 0)
-    ways = gammaln(y + n) - gammaln(n) - gammaln(y + 1)
+    ways = -jnp.log(n + y) - betaln(n, y + 1)
     return jnp.where(z >= 0, ways + xlogy(n, p) + xlog1py(y, -p), -np.inf)
 
 

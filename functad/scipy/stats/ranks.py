@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from functad import lax
 from functad import numpy as jnp
 from functad.array import Array
 from functad.errors import ArgumentError
@@ -43,8 +44,9 @@ def mode(a: Any, axis: int | None = 0, nan_policy: str = "propagate", keepdims: 
     if lines.size == 0 and lines.shape[-1] == 0:
         raise ArgumentError(f"mode: an array of shape {x.shape} has no elements along axis={axis}")
     ordered = jnp.sort(lines, -1)
-    same = ordered[..., :, None] == ordered[..., None, :]
-    counts = jnp.maximum(jnp.sum(same, -1, dtype=np.int32), 1)
+    places = jnp.broadcast_to(jnp.arange(lines.shape[-1], dtype=np.int32), lines.shape)
+    is_new = jnp.concatenate([jnp.ones((*lines.shape[:-1], 1), bool), ordered[..., 1:] != ordered[..., :-1]], -1)
+    counts = places - lax.cummax(jnp.where(is_new, places, 0), axis=lines.ndim - 1) + 1  # of its like so far
     place = jnp.argmax(counts, -1, keepdims=True)
     value, count = (jnp.take_along_axis(v, place, -1)[..., 0] for v in (ordered, counts))
     if keepdims:
@@ -101,7 +103,8 @@ def sem(a: Any, axis: int | None = 0, ddof: int = 1, nan_policy: str = "propagat
     x = jnp.asarray(a)
     if nan_policy == "omit":
         count = jnp.sum(~jnp.isnan(x), axis, keepdims=keepdims)
-        return jnp.nanstd(x, axis, ddof=ddof, keepdims=keepdims) / jnp.sqrt(count)
+        deviation = jnp.nanstd(x, axis, ddof=ddof, keepdims=keepdims)
+        return deviation / jnp.sqrt(count.astype(deviation.dtype))
     _only_propagate("sem", nan_policy)
     size = x.size if axis is None else x.shape[axis]
     deviation = jnp.std(x, axis, ddof=ddof, keepdims=keepdims)

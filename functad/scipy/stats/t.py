@@ -8,15 +8,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from functad import numpy as jnp
 from functad.absent import absent
 from functad.api import jvp
 from functad.array import Array
 from functad.custom_derivatives import SymbolicZero, custom_jvp
-from functad.scipy.special import betainc, gammaln
+from functad.scipy.special import betainc, betaln, ndtr
 from functad.scipy.stats.shared import in_float64_once
+
+_ALMOST_NORMAL = 1e5  # degrees of freedom, from which on z lies so close to a normal variable that a series ends
 
 
 @in_float64_once
@@ -27,7 +27,7 @@ def logpdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Array(0.3183099, dtype=float32, weak_type=True)
     """
     z = (x - loc) / scale
-    factor = gammaln((df + 1) / 2) - gammaln(df / 2) - 0.5 * jnp.log(np.pi * df) - jnp.log(scale)
+    factor = -betaln(df / 2, 0.5) - 0.5 * jnp.log(df) - jnp.log(scale)
     return factor - (df + 1) / 2 * jnp.log1p(z * z / df)
 
 
@@ -84,8 +84,20 @@ def logsf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
 def _tail(z: Any, df: Any) -> Any:
     """The probability of more than z: half of I(df/2, 1/2) at df / (df + z²), which is small where z is large."""
     z, df = jnp.broadcast_arrays(z, df)
-    half = 0.5 * betainc(0.5 * df, 0.5, df / (df + z * z))
-    return jnp.where(z < 0, 1 - half, half)
+    is_normal = df > _ALMOST_NORMAL
+    few = jnp.where(is_normal, 1.0, df)
+    half = 0.5 * betainc(0.5 * few, 0.5, few / (few + z * z))
+    return jnp.where(is_normal, _almost_normal_tail(z, df), jnp.where(z < 0, 1 - half, half))
+
+
+def _almost_normal_tail(z: Any, df: Any) -> Any:
+    """G. W. Hill, "Algorithm 395: Student's t-distribution" (1970), of many degrees of freedom."""
+    df = jnp.where(df > _ALMOST_NORMAL, df, _ALMOST_NORMAL)
+    share = z * z / df
+    share = jnp.where(share < jnp.inf, share, 0.0)
+    size = (df - 0.5) / df * jnp.where(share == 0, 1.0, jnp.log1p(share) / jnp.where(share == 0, 1.0, share))
+    w = z * jnp.sqrt(jnp.where(df < jnp.inf, size, 1.0))
+    return ndtr(-(w + w * (w * w + 3) / (48 * (df - 0.5) ** 2)))
 
 
 @partial(_tail.defjvp, symbolic_zeros=True)
@@ -96,9 +108,13 @@ def _tail_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
     density = pdf(z, df)
     change = 0.0 if isinstance(dz, SymbolicZero) else -density * dz
     if not isinstance(ddf, SymbolicZero):
-        w = df / (df + z * z)
-        _, of_order = jvp(lambda order: betainc(order, 0.5, w), (0.5 * df,), (0.5 * ddf,))
-        change = change + density * z / (2 * df) * ddf + 0.5 * jnp.sign(z) * of_order
+        is_normal = df > _ALMOST_NORMAL
+        few = jnp.where(is_normal, 1.0, df)
+        w = few / (few + z * z)
+        _, of_order = jvp(lambda order: betainc(order, 0.5, w), (0.5 * few,), (0.5 * ddf,))
+        _, of_many = jvp(lambda df: _almost_normal_tail(z, df), (df,), (ddf,))
+        of_few = density * z / (2 * few) * ddf + 0.5 * jnp.sign(z) * of_order
+        change = change + jnp.where(is_normal, of_many, of_few)
     return _tail(z, df), change
 
 

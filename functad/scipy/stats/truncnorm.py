@@ -46,7 +46,9 @@ def logcdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Array:
     """
     z = (x - loc) / scale
     within = (z > a) & (z < b)
-    y = inside(within, z, (a + b) / 2)
+    low = jnp.where(a > -np.inf, a, jnp.where(b < np.inf, b, 1) - 2)
+    high = jnp.where(b < np.inf, b, low + 2)
+    y = inside(within, z, (low + high) / 2)
     whole = _log_mass(a, b)
     below, above = _log_mass(a, y) - whole, _log_mass(y, b) - whole
     # Near 1 its complement has more digits.

@@ -23,7 +23,7 @@ def logpdf(x: Any, kappa: Any) -> Array:
     >>> pdf(0.0, 1.0)
     Array(0.3417105, dtype=float32, weak_type=True)
     """
-    return invalid(kappa <= 0, kappa * (jnp.cos(x) - 1) - jnp.log(2 * np.pi * i0e(kappa)))
+    return invalid(kappa <= 0, -2 * kappa * jnp.square(jnp.sin(x / 2)) - jnp.log(2 * np.pi * i0e(kappa)))
 
 
 def pdf(x: Any, kappa: Any) -> Array:

@@ -22,7 +22,8 @@ def logpdf(x: Any, c: Any) -> Array:
     >>> pdf(0.0, 0.5)
     Array(0.4774648, dtype=float32, weak_type=True)
     """
-    found = jnp.log1p(-c * c) - PI_TWICE_LOG - jnp.log1p(c * c - 2 * c * jnp.cos(x))
+    distance = jnp.square(1 - c) + 4 * c * jnp.square(jnp.sin(x / 2))  # 1 + c² − 2c cos x
+    found = jnp.log1p(c) + jnp.log1p(-c) - PI_TWICE_LOG - jnp.log(distance)
     return invalid((c <= 0) | (c >= 1), jnp.where((x >= 0) & (x <= 2 * np.pi), found, -np.inf))
 
 

@@ -136,6 +136,44 @@ def test_who_does_not_wait_for_the_last_job_waits_for_that_one(
     assert done == [1] and sys.getswitchinterval() == interval
 
 
+@pytest.mark.parametrize("count", [2, 5])
+def test_threads_that_cannot_start_are_not_needed(
+    cores: dict[str, int], monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    cores["count"] = count
+    start = threading.Thread.start
+    left = [start] * (count - 2)
+
+    def started(thread: threading.Thread) -> None:
+        if not left:
+            raise RuntimeError("can't start new thread")
+        left.pop()(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", started)
+    done: list[int] = []
+    do_behind(partial(done.append, k) for k in range(9))
+    assert sorted(done) == list(range(9))
+
+
+@pytest.mark.parametrize("is_started", [False, True])
+def test_who_does_not_wait_for_a_start_is_told_so(
+    cores: dict[str, int], monkeypatch: pytest.MonkeyPatch, is_started: bool
+) -> None:
+    start, threads = threading.Thread.start, []
+
+    def interrupted(thread: threading.Thread) -> None:
+        threads.append(thread)
+        if is_started:
+            start(thread)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    interval = sys.getswitchinterval()
+    with pytest.raises(KeyboardInterrupt):
+        do_behind((lambda: None) for _ in range(3))
+    assert not threads[0].is_alive() and sys.getswitchinterval() == interval
+
+
 def test_what_makes_jobs_may_fail_too(cores: dict[str, int]) -> None:
     workers = []
 

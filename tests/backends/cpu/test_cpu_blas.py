@@ -75,13 +75,13 @@ def test_products(provider, dtype, ta, tb, m, n, k):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_alpha_beta_and_a_factor_in_memory(provider, dtype):
-    a, b, c, factor = (numbers(dtype, *shape) for shape in ((5, 4), (4, 6), (5, 6), (3,)))
+def test_alpha_and_beta(provider, dtype):
+    a, b, c = (numbers(dtype, *shape) for shape in ((5, 4), (4, 6), (5, 6)))
     alpha, beta = (0.5 - 2j, 1.5 + 1j) if dtype.startswith("complex") else (0.5, 1.5)
-    expected = alpha * factor[2] * (a @ b) + beta * c
+    expected = alpha * (a @ b) + beta * c
     matrices = Matrix(0, 4), Matrix(1, 6), Matrix(2, 6)
-    block = gemm_block(dtype, *matrices, m=5, n=6, k=4, alpha=alpha, beta=beta, scale=(3, 2))
-    run([block], a, b, c, factor)
+    block = gemm_block(dtype, *matrices, m=5, n=6, k=4, alpha=alpha, beta=beta)
+    run([block], a, b, c)
     np.testing.assert_allclose(c, expected, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
 
 

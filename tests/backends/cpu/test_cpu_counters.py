@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kernel_ir import optimized_kernels
 from test_cpu_control import traced
 from test_cpu_small_loops import check
 
 import functad.numpy as jnp
 from functad import jit, lax
-from functad.backends.cpu.compile import machine
 from functad.backends.cpu.executable import lower_program
 from functad.backends.cpu.kernels.polls import with_polls
 from functad.backends.cpu.scalars.exact import steps_left
@@ -157,7 +157,7 @@ def test_such_a_loop_is_vectorised() -> None:
     x = np.arange(1000, dtype=np.int32)
     fun = lambda n, x: lax.fori_loop(0, n, lambda i, t: t ^ (x[i] * 3), 0)  # noqa: E731
     generated = lower_program(simplify(traced(fun, [np.asarray(9, np.int32), x]))).generated
-    module = machine.optimized_kernels(generated.source, "kernels.py", generated.signatures)
+    module = optimized_kernels(generated.source, "kernels.py", generated.signatures)
     assert re.search(r"xor <(4|8|16) x i32>", str(module)), generated.source
 
 

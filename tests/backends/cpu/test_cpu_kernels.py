@@ -149,6 +149,14 @@ def test_a_short_range_that_no_threads_share_is_known():
     assert "in range(start, stop):" in kernels_of(lambda x: jnp.sum(jnp.tanh(x), 1), heavy)
 
 
+@pytest.mark.parametrize("donated", [(), 0])
+def test_a_short_range_that_is_run_in_pieces_is_not_known(donated):
+    x, rows = np.ones(60, np.float32), np.full((60, 300), 0.5, np.float32)
+    added = functad.jit(lambda x, rows: x + jnp.fmod(rows, 0.7).sum(1), donate_argnums=donated)
+    assert "in range(start, stop):" in str(added.lower(x, rows).kernels)
+    np.testing.assert_array_equal(added(jnp.array(x), rows), np.full(60, 151, np.float32))
+
+
 def test_a_short_range_may_make_of_two_kernels_one_text(compiled):
     def f(x, y):
         return jnp.tanh(x), jnp.tanh(y[:, None] * jnp.ones((1, 1)))

@@ -14,6 +14,7 @@ import threading
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
+from kernel_ir import optimized_ir, optimized_kernels
 from llvmlite import ir
 from numba import types
 
@@ -78,7 +79,7 @@ def values(dtype, n=70, seed=0):
 
 def optimized(source, name, *dtypes):
     signatures = {name: [np.dtype(d) for d in dtypes]}
-    return str(machine.optimized_kernels(source, "kernels.py", signatures))
+    return str(optimized_kernels(source, "kernels.py", signatures))
 
 
 @pytest.mark.parametrize("dtype", ["bool", *NUMBERS])
@@ -246,7 +247,7 @@ def move(x, out, n, start, stop):
         out[i] = x[3 + {factor} * i]
 """
     signature = [np.dtype("float32"), np.dtype("float32"), Count(np.dtype("int64"))]
-    text = str(machine.optimized_kernels(source, "kernels.py", {"move": signature}))
+    text = str(optimized_kernels(source, "kernels.py", {"move": signature}))
     assert bool(re.search(r"store <\d+ x float>", text)) == is_vector
 
 
@@ -254,7 +255,7 @@ def test_what_is_computed_or_lies_where_memory_says_is_left_to_llvm():
     for read in ("x[9 * i] * x[9 * i]", "x[places[9 * i]]"):
         source = f"def move(x, places, out, start, stop):\n    for i in range(start, stop):\n        out[i] = {read}\n"
         signature = [np.dtype("float32"), np.dtype("int64"), np.dtype("float32")]
-        text = machine.optimized_ir(machine._kernels(source, "kernels.py", {"move": signature}, {}, fused=False))
+        text = optimized_ir(machine._kernels(source, "kernels.py", {"move": signature}, {}, fused=False))
         assert "llvm.loop.vectorize.enable" not in str(text)
 
 
@@ -273,7 +274,7 @@ def hand_on(x, out, start, stop):
         first = x[3 * i + 2]
 """
     signature = [np.dtype("float64")] * 2
-    text = machine.optimized_ir(machine._kernels(source, "kernels.py", {"hand_on": signature}, {}, fused=False))
+    text = optimized_ir(machine._kernels(source, "kernels.py", {"hand_on": signature}, {}, fused=False))
     assert ("llvm.loop.vectorize.enable" in str(text)) == is_told
 
 
@@ -287,7 +288,7 @@ def divide(x, quotients, remainders, n, start, stop):
 """
     word = np.dtype("int64")
     signature = [word, word, word, Count(word)]
-    assert str(machine.optimized_kernels(source, "kernels.py", {"divide": signature})).count("br i1") <= 4
+    assert str(optimized_kernels(source, "kernels.py", {"divide": signature})).count("br i1") <= 4
     addresses = load_object(machine.compile_kernels(source, "kernels.py", {"divide": signature}), ["divide"])
     x = np.array([0, 1, -1, 6, 7, -7, -8, 63, 64, -65, 1 << 62, -(1 << 62)])
     found = [np.zeros_like(x), np.zeros_like(x)]

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kernel_ir import optimized_ir
 from numba.core import types
 
 from functad.backends.cpu.compile import frontend, loader, machine, target
@@ -310,7 +311,7 @@ def test_loops_become_vector_code_without_calls(dtype: np.dtype) -> None:
         namespace = dict(vars(scalars))
         exec(_text("kernel", [_call(name, count)], count), namespace)
         arguments = (*[pointer] * (count + 1), types.int64, types.int64)
-        module = machine.optimized_ir([frontend.lower(namespace["kernel"], arguments, distinct_pointers=True)])
+        module = optimized_ir([frontend.lower(namespace["kernel"], arguments, distinct_pointers=True)])
         assert re.search(r"store <\d+ x ", str(module)), f"the loop over {name} has no vector instructions"
         calls = re.findall(r"^\s+(?:callq?|bl)\s.*", target.target_machine().emit_assembly(module), re.MULTILINE)
         seldom = name in ((*OF_LARGE, "pow") if dtype == np.float32 else WIDE_WITH_RARE_BRANCHES)
@@ -326,7 +327,7 @@ def test_loops_use_the_widest_vectors() -> None:
     )
     pointer = frontend.pointer_type(np.dtype(np.float64))
     arguments = (pointer, pointer, types.int64, types.int64)
-    module = machine.optimized_ir([frontend.lower(namespace["kernel"], arguments, distinct_pointers=True)])
+    module = optimized_ir([frontend.lower(namespace["kernel"], arguments, distinct_pointers=True)])
     assert "store <8 x double>" in str(module) and "zmm" in target.target_machine().emit_assembly(module)
 
 
@@ -340,7 +341,7 @@ def test_loops_with_rare_branches_become_vector_code(name: str) -> None:
         namespace = dict(vars(scalars))
         exec(text, namespace)
         arguments = (*[pointer] * 3, types.int64, types.int64)
-        module = machine.optimized_ir([frontend.lower(namespace["kernel"], arguments, distinct_pointers=True)])
+        module = optimized_ir([frontend.lower(namespace["kernel"], arguments, distinct_pointers=True)])
         kernel = re.search(r"define [^\n]*kernel.*?\n}", str(module), re.DOTALL)
         assert kernel
         assert ("@functad.rarely" in kernel[0]) == seldom
@@ -422,7 +423,7 @@ def test_conditions_become_numbers_by_choice() -> None:
     )
     pointer = frontend.pointer_type(np.dtype(np.float32))
     arguments = (pointer, pointer, types.int64, types.int64)
-    module = machine.optimized_ir([frontend.lower(namespace["kernel"], arguments, distinct_pointers=True)])
+    module = optimized_ir([frontend.lower(namespace["kernel"], arguments, distinct_pointers=True)])
     assert "uitofp" not in str(module)
 
 
@@ -450,7 +451,7 @@ def test_conversions_to_integers_become_vector_code(source: str) -> None:
             namespace = dict(vars(scalars))
             exec(_text("kernel", [_call(name, 1)], 1), namespace)
             arguments = (frontend.pointer_type(CASTS[source]), frontend.pointer_type(dtype), types.int64, types.int64)
-            module = machine.optimized_ir([frontend.lower(namespace["kernel"], arguments, distinct_pointers=True)])
+            module = optimized_ir([frontend.lower(namespace["kernel"], arguments, distinct_pointers=True)])
             assert re.search(r"store <\d+ x ", str(module)), f"the conversion to {name} has no vector instructions"
 
 
@@ -463,5 +464,5 @@ def test_reductions_become_vector_code(word: str) -> None:
     exec(text, namespace)
     pointer = frontend.pointer_type(np.dtype(np.float32))
     arguments = (pointer, pointer, types.int64, types.int64)
-    module = machine.optimized_ir([frontend.lower(namespace["kernel"], arguments, distinct_pointers=True)])
+    module = optimized_ir([frontend.lower(namespace["kernel"], arguments, distinct_pointers=True)])
     assert "x float>" in str(module)

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kernel_ir import optimized_kernels
 
 import functad
 import functad.numpy as jnp
 from functad import machine_model
-from functad.backends.cpu.compile import machine
 
 KERNEL = """
 def kernel(a, b, out, start, stop):
@@ -27,7 +27,7 @@ def kernel(a, b, out, start, stop):
 def _runs_along_rows(place: str) -> bool:
     """Whether answers are stored by vectors, if a kernel asks the elements at that place."""
     signature = [np.dtype(t) for t in ("int32", "int32", "bool")]
-    module = machine.optimized_kernels(KERNEL.format(place=place), "kernels.py", {"kernel": signature})
+    module = optimized_kernels(KERNEL.format(place=place), "kernels.py", {"kernel": signature})
     assert re.search(r"icmp eq <\d+ x i32>", str(module))
     return bool(re.search(r"store <\d+ x i8>", str(module)))
 

@@ -175,6 +175,34 @@ def test_helpers_start_before_the_first_call_of_what_has_work_for_them():
         assert pool.running == running
 
 
+@pytest.mark.parametrize("is_started", [False, True])
+def test_helpers_whose_start_is_interrupted_are_stopped(monkeypatch, is_started):
+    pool = runtime().pool
+    config.update("num_threads", 4)
+    pool.stop()
+    start, begun = threading.Thread.start, []
+
+    def interrupted(thread):
+        begun.append(thread)
+        if is_started or len(begun) == 1:
+            start(thread)
+        if len(begun) == 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            pool.start()
+    deadline = time.monotonic() + 10
+    while pool.words[w.SLEEPERS] < 1 + is_started and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert pool.words[w.SLEEPERS] == 1 + is_started
+    stopping = threading.Thread(target=pool.start, daemon=True)
+    stopping.start()
+    stopping.join(20)
+    assert not stopping.is_alive() and not any(thread.is_alive() for thread in begun) and pool.running == 3
+
+
 def test_a_hundred_thousand_jobs_with_a_changing_number_of_threads():
     x = np.zeros(24, np.int64)
     blocks = [TapeBlock(24, [instruction("increment", 0, 1)], 8)] * 100

@@ -7,11 +7,11 @@ import re
 
 import numpy as np
 import pytest
+from kernel_ir import optimized_kernels
 from loops_tools import check_loops, record
 
 import functad
 from functad import tracing
-from functad.backends.cpu.compile import machine
 from functad.evaluation import implementation
 from functad.primitives.window import reduce_window_max_p, reduce_window_min_p, reduce_window_sum_p
 from functad.primitives.window_geometry import dilated, window_parameters, windows_shape
@@ -226,7 +226,7 @@ def test_many_windows_are_compared_at_once(pool):
     words = "f32, i64, minimum, where"
     source = f"from functad.backends.cpu.scalars.elementary import {words}\n\n{kernel.source()}\n"
     dtypes = [buffer.dtype for buffer, _ in kernel.buffers.values()]
-    module = machine.optimized_kernels(source, "<kernel>", {kernel.name: dtypes})
+    module = optimized_kernels(source, "<kernel>", {kernel.name: dtypes})
     assert re.search(r"fcmp [a-z ]*oge <\d+ x float>", str(module))
 
 

@@ -88,7 +88,6 @@ class CheckedRun(SimulatedRun):
         launch = node.launch
         assert isinstance(launch, Launch)
         function = launch.kernel.function
-        function = getattr(function, "fn", function)
         at = [node.begin(a.slot, bases) + a.offset if isinstance(a, ArrayPlace) else None for a in launch.arguments]
         names = function.__code__.co_varnames
 
@@ -107,7 +106,7 @@ class CheckedRun(SimulatedRun):
         )
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore", RuntimeWarning)
-            OrderedRuns(function, launch.grid, launch.block, arguments, memories).check()
+            OrderedRuns(function, (launch.blocks, 1, 1), (launch.threads, 1, 1), arguments, memories).check()
 
     def _memories(self, a: ArrayPlace, address: int) -> list[np.ndarray]:
         nbytes = a.size * a.dtype.itemsize

@@ -185,6 +185,17 @@ def test_long_rows_are_sorted_by_digits_where_merges_would_move_more() -> None:
     assert kernels(jnp.sort, (50_000,), np.int8) == ["sort_clear", "sort_count", "sort_digit_last"]
 
 
+def test_sums_of_counts_are_as_wide_as_the_counts() -> None:
+    """In rows too long for positions of 32 bits, too."""
+    for length, dtype in ((1 << 24, "int32"), (1 << 31, "int64")):
+        lowered = functad.jit(jnp.sort, backend="cuda").lower(functad.ShapeDtypeStruct((length,), np.int16))._lowered
+        passes = [k.body for name, k in lowered.generated.kernels.items() if name.startswith("sort_digit")]
+        assert len(passes) == 2
+        for body in passes:
+            assert f"begins = cuda.shared.array(512, {dtype})" in body
+            assert f"sums = cuda.shared.array(THREADS, {dtype})" in body
+
+
 def test_on_a_gpu() -> None:
     if not _has_gpu():
         pytest.skip("no GPU that numba.cuda can use")

@@ -7,6 +7,7 @@ import itertools
 import shutil
 import subprocess
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import functad
 import functad.numpy as jnp
 from functad import lax
 from functad.backends.cuda import executable as cuda_backend
+from functad.backends.cuda.runtime import cublas
 from functad.cli import doctor
 from functad.errors import DeviceError
 from functad.ir import Aval
@@ -192,6 +194,71 @@ def test_a_cublas_that_cannot_be_set_up_leaves_nothing(blas: str, monkeypatch: p
     assert alive.value == before
     step.on_device(args, device)
     assert alive.value == before + 1
+
+
+class ProductsOfPython:
+    """What stands for the library, in Python: `cublasCreate` gives these numbers first."""
+
+    def __init__(self, *codes: int) -> None:
+        self.codes = list(codes)
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *arguments: 0
+
+    def cublasCreate_v2(self, handle: Any) -> int:
+        handle._obj.value = 1
+        return self.codes.pop(0) if self.codes else 0
+
+
+def test_a_handle_has_the_memory_that_waits_to_be_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("functad.machine_model.CUDA_CUBLAS_BYTES", 1 << 12)
+    fake = FakeCuda()
+    device = device_of(fake)
+    for code in (1, 3):
+        device.put(np.ones(7000, F32))
+        fake.calls.clear()
+        cublas.Cublas(ProductsOfPython(code), device.driver.stream, device.pool)
+        assert "cuMemFreeAsync" in fake.calls
+        with pytest.raises(DeviceError, match="cublasCreate"):
+            cublas.Cublas(ProductsOfPython(code, code), device.driver.stream, device.pool)
+
+
+def test_a_product_is_recorded_while_another_thread_waits_for_memory_of_a_handle(
+    blas: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("functad.machine_model.CUDA_CUBLAS_BYTES", 1 << 12)
+    fake = FakeCuda()
+    device = device_of(fake, blas=blas)
+    driver, square = device.driver, Aval((40, 40), F32)
+    step = executable(lambda x: [x @ x], square)
+    x = device.put(np.ones((40, 40), F32))
+    known = step.on_device([x], device)
+    begin, wait, waits = fake.cuStreamBeginCapture_v2, driver.synchronize_all, Event()  # type: ignore[attr-defined]
+
+    def prepare() -> None:
+        shared = device.put(np.ones(6, F32))
+        shared.block.shared = True
+        del shared  # so whoever takes memory waits for all streams
+        driver.blas.prepare(driver.recording[1])
+
+    def wait_for_all() -> None:
+        waits.set()
+        wait()
+
+    def begin_and_more(*arguments: Any) -> int:
+        others.append(Thread(target=prepare, daemon=True))
+        others[0].start()
+        assert waits.wait(20)
+        return int(begin(*arguments))
+
+    others: list[Thread] = []
+    monkeypatch.setattr(driver, "synchronize_all", wait_for_all)
+    monkeypatch.setattr(fake, "cuStreamBeginCapture_v2", begin_and_more)
+    recording = Thread(target=lambda: known.extend(step.on_device([x], device)), daemon=True)
+    recording.start()
+    recording.join(5)
+    others[0].join(5)
+    assert not recording.is_alive() and not others[0].is_alive() and len(known) == 2
 
 
 def test_less_exact_units_multiply_where_that_is_asked_for(blas: str, monkeypatch: pytest.MonkeyPatch) -> None:

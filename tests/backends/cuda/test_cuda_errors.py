@@ -64,7 +64,7 @@ def test_an_old_driver_and_no_gpu() -> None:
 def test_machine_code_that_does_not_fit(code: int, words: str) -> None:
     fake = FakeCuda()
     device = device_of(fake)
-    fake.next_code("cuModuleLoadData", code)
+    fake.next_code("cuModuleLoadData", code, code)
     with pytest.raises(DeviceError, match=words):
         executable(lambda x: [x + 1], X).on_device([np.ones(6, F32)], device)
 

@@ -6,6 +6,7 @@ The driver is a stand-in.
 from __future__ import annotations
 
 import ctypes
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,22 +17,21 @@ from fake_cuda import FakeCuda
 
 import functad.numpy as jnp
 from functad import machine_model
+from functad.backends.cuda.products.library import has_numbers_for
 from functad.backends.cuda.products.tiles import ProductSizes, clocks, shared_elements, taken_by_library, tile_for
 from functad.backends.cuda.runtime import exchange
 from functad.backends.cuda.runtime.driver_library import PROTOTYPES
-from functad.backends.cuda.runtime.launching import ArrayPlace, Kernel, LaunchNode, PackedLaunch
+from functad.backends.cuda.runtime.launching import ArrayPlace, Kernel, Launch, LaunchNode, PackedLaunch
 from functad.backends.cuda.runtime.memory import DeviceMemory
+from functad.dtypes import as_dtype
 from functad.errors import DeviceFaultError
 from functad.ir import Aval
 
 
 def test_arguments_are_packed_as_numba_takes_them() -> None:
     kernel = Kernel("k", lambda *arguments: None)
-    assert kernel[3, 64, None]().shared == 0
-    first = kernel[3, 64](ArrayPlace(1, 8, F32, 5), np.float32(1.5), np.int64(-2))
-    second = kernel[(1, 2, 3), (4, 5), None, 256](ArrayPlace(0, 0, np.dtype(np.int8), 7), np.complex64(1 - 2j), True)
-    assert (first.grid, first.block, first.shared) == ((3, 1, 1), (64, 1, 1), 0)
-    assert (second.grid, second.block, second.shared) == ((1, 2, 3), (4, 5, 1), 256)
+    first = Launch(kernel, 3, 64, (ArrayPlace(1, 8, F32, 5), np.float32(1.5), np.int64(-2)))
+    second = Launch(kernel, 1, 4, (ArrayPlace(0, 0, np.dtype(np.int8), 7), np.complex64(1 - 2j), True))
     assert first.types == (("array", "float32"), ("number", "float32"), ("number", "int64"))
     one = PackedLaunch(LaunchNode(first, ((None, 7), (1, 16))))  # the second memory is a part of a base
     other = PackedLaunch(LaunchNode(second, ((None, 512),)))  # a constant's
@@ -131,6 +131,26 @@ def test_events_tell_how_long_kernels_take(monkeypatch: pytest.MonkeyPatch) -> N
     assert step.ptx_on(device) == {k: ".target sm_90" for k in step.generated.kernels}
 
 
+def test_a_profile_needs_no_cublas_and_no_other_call_comes_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("functad.machine_model.CUDA_COPY_BYTES", 1 << 12)
+    monkeypatch.setattr("functad.machine_model.CUDA_REPEATS", 1)
+    fake = FakeCuda()
+    device = device_of(fake, blas="no such library")
+    step = executable(lambda x: [jnp.cumsum(jnp.sin(x))], X)
+    (stretch,) = step.placed(device).plan
+    begin, taken = fake.cuStreamBeginCapture_v2, []  # type: ignore[attr-defined]
+
+    def begin_and_look(*arguments: Any) -> int:
+        other = Thread(target=lambda: taken.append(stretch._lock.acquire(blocking=False)))
+        other.start()
+        other.join()
+        return int(begin(*arguments))
+
+    monkeypatch.setattr(fake, "cuStreamBeginCapture_v2", begin_and_look)
+    assert step.profile_on([np.ones(6, F32)], device).kernels
+    assert taken and not any(taken)
+
+
 def test_a_profile_starts_kernels_many_times_and_copies_whole_numbers_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("functad.machine_model.CUDA_COPY_BYTES", 1 << 12)
     monkeypatch.setattr("functad.machine_model.CUDA_REPEATS", 1)
@@ -183,7 +203,7 @@ def test_of_two_failures_the_first_one_is_told() -> None:
             fake.next_code(failing, 700)
         with pytest.raises(DeviceFaultError, match=f"in {name}"):
             action()
-        assert "cuEventDestroy" not in fake.code_of, "it was called"
+        assert not fake.code_of["cuEventDestroy"], "it was called"
 
 
 def test_arrays_of_other_libraries_are_copied_before_their_owner_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,6 +220,40 @@ def test_arrays_of_other_libraries_are_copied_before_their_owner_goes_on(monkeyp
         order = [name for name in fake.calls if name in (first, "cuMemcpyAsync", "cuStreamSynchronize")]
         assert order == [first, "cuMemcpyAsync", "cuStreamSynchronize"]
         assert np.array_equal(taken, np.arange(6))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "complex64", "bool"])
+@pytest.mark.parametrize("shape", [(6,), (2, 1, 3), (3, 0), (0, 3)])
+def test_what_dlpack_gives_it_takes(dtype: str, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    device = device_of(FakeCuda())
+    monkeypatch.setattr(exchange, "cuda_devices", lambda: [device])
+    owned = device.put(np.arange(np.prod(shape)).reshape(shape).astype(as_dtype(dtype)))
+    strides = (ctypes.c_int64 * len(shape))(*reversed(np.cumprod([1, *(max(n, 1) for n in shape[:0:-1])]).tolist()))
+
+    def capsule(stream: Any, max_version: Any) -> Any:
+        found = exchange.capsule_of(owned, stream, max_version, None)
+        [(managed, _, _)] = exchange._given.values()
+        managed.tensor.strides = strides  # as PyTorch says them, of empty arrays too
+        return found
+
+    taken = exchange.array_of_dlpack(SimpleNamespace(__dlpack__=capsule, __dlpack_device__=lambda: (exchange.CUDA, 0)))
+    assert taken.dtype == owned.dtype and taken.shape == shape and np.array_equal(np.asarray(taken), owned.host())
+    assert not exchange._given
+
+
+def test_dtypes_that_arrays_cannot_have_are_not_taken_from_dlpack() -> None:
+    assert exchange._dtype_of(2, 16) == np.float16 and exchange._dtype_of(exchange._BFLOAT16, 16) == as_dtype(
+        "bfloat16"
+    )
+    for code, bits in ((0, 4), (2, 8), (3, 64), (4, 32), (6, 1), (7, 8)):  # int4, float8, pointers, …
+        assert exchange._dtype_of(code, bits) is None
+
+
+def test_a_library_is_given_no_sizes_that_are_no_numbers_of_its_own() -> None:
+    step: Any = SimpleNamespace(m=1, n=1, k=1, lda=1, ldb=1, ldc=1, batch=1)
+    assert has_numbers_for(step)
+    for name in vars(step):
+        assert not has_numbers_for(SimpleNamespace(**{**vars(step), name: 1 << 31}))  # type: ignore[arg-type]
 
 
 def test_tiles_of_products_keep_a_large_gpu_busy() -> None:

@@ -119,7 +119,7 @@ SAID = "ptxas info    : 8 bytes stack frame, 4 bytes spill stores\nptxas info   
 
 def test_faults_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a text that has all of them."""
-    launch = Launch(Kernel("kernel", lambda x: None), (1 << 31, 1, 1), (512, 1, 1), 0, (np.float32(1),) * 3000)
+    launch = Launch(Kernel("kernel", lambda x: None), 1 << 31, 512, (np.float32(1),) * 3000)
     monkeypatch.setattr("benchmarks.machine_code.assembler_report", lambda ptx, capability: SAID)
     code = machine_code(launch, PTX, (9, 0))
     assert code.moves == ("ld.nc.f32", "ld.v4.f32", "st.f32") and code.instructions == 7
@@ -152,7 +152,7 @@ def test_what_moves_megabytes_has_a_block_for_each_multiprocessor(shape: tuple[i
         launches = ProgramLaunches(lowering, machine_model.CUDA_CORES, lambda: False)
         for call in lowering.generated.instructions:
             if call.bytes > 4 << 20:
-                assert launches.of(call).grid[0] >= machine_model.CUDA_CORES, call.function
+                assert launches.of(call).blocks >= machine_model.CUDA_CORES, call.function
 
 
 @pytest.mark.parametrize("terms", [64, 5000])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -67,7 +69,7 @@ def test_a_layer_keeps_its_sums_in_registers() -> None:
         lambda x, w, b: [jnp.tanh(x @ w + b) * b + b], Aval((100, 784), F32), Aval((784, 128), F32), Aval((128,), F32)
     )
     (launch,) = launches_of(layer, fake_device())
-    assert launch.grid[0] >= 100  # blocks, so that all multiprocessors have something to do
+    assert launch.blocks >= 100  # blocks, so that all multiprocessors have something to do
     text = compiler.ptx(launch.kernel.function, launch.types, (9, 0), launch.kernel.fused)
     assert ".local" not in text and {"ld.global.v4.f32", "ld.shared.v4.f32"} <= set(text.split())
     assert text.count("fma.rn.f32") > 16 and "mul.rn.f32" in text and not launch.kernel.fused
@@ -128,7 +130,7 @@ def test_blocks_that_look_for_updates_compile() -> None:
     words, rows = Aval((4096,), np.dtype(np.int32)), Aval((4096, 50), F32)
     step = executable(lambda i, x: [jnp.zeros((1000, 50)).at[i].add(x)], words, rows)
     launch = launches_of(step, fake_device())[-1]
-    assert launch.block[0] == 256 and launch.grid[0] == 512  # three for each multiprocessor, as a power of two
+    assert launch.threads == 256 and launch.blocks == 512  # three for each multiprocessor, as a power of two
     text = compiler.ptx(launch.kernel.function, launch.types, (9, 0))
     assert "bar.sync" in text and "atom." not in text and ".local" not in text
 
@@ -137,7 +139,7 @@ def test_what_many_blocks_carry_compiles() -> None:
     """A block that reads a mark sees the total that was left before it."""
     compiler = compiler_with_nvvm()
     _, launch = launches_of(executable(lambda x: [jnp.cumsum(x)], Aval((1 << 20,), F32)), fake_device())
-    assert launch.grid[0] == 547
+    assert launch.blocks == 547
     text = compiler.ptx(launch.kernel.function, launch.types, (9, 0))
     assert re.search(r"(?s)st\.global\.f\d\d.*?membar\.gl.*?atom\.global.*?membar\.gl.*?ld\.global\.f\d\d", text)
 
@@ -159,6 +161,27 @@ def test_no_index_of_a_kernel_is_counted_from_the_end() -> None:
         assert compiler._arrays.fix_integer_index is usual
 
 
+def test_users_compile_with_numbas_own_functions_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = importlib.import_module("functad.backends.cuda.compile.compiler")
+    modules = [(compiler.dispatcher, "get_current_device"), (compiler.nvvm, "compile_ir")]
+    modules += [(compiler._arrays, "fix_integer_index")] if compiler._arrays else []
+    for module, name in modules:
+        monkeypatch.setattr(module, name, lambda *arguments, name=name: name)
+    seen: list[Any] = []
+
+    def compile_ptx(*arguments: Any, **options: Any) -> tuple[str, None]:
+        other = Thread(target=lambda: seen.extend(getattr(module, name)() for module, name in modules))
+        other.start()
+        other.join()
+        seen.append(compiler.dispatcher.get_current_device().compute_capability)
+        return "text", None
+
+    monkeypatch.setattr(compiler.cuda, "compile_ptx", compile_ptx)
+    assert compiler.ptx(lambda x: None, (("array", "float32"),), (9, 0)) == "text"
+    assert seen == [*[name for _, name in modules], (9, 0)]
+    assert [getattr(module, name)() for module, name in modules] == [name for _, name in modules]
+
+
 _WORD = {"float32": "f32", "float64": "f64", "int64": "u64"}
 
 
@@ -170,7 +193,7 @@ def test_squares_and_parts_of_sums_compile() -> None:
         executable(lambda x, y, z: [x.T + y, x.sum(0), z.max()], x, x, Aval((1 << 22,), F32)), fake_device()
     )
     (turned,) = (one for one in launches if "transpose" in one.kernel.name or one.kernel.name.startswith("add"))
-    assert turned.grid == (1 << 14, 1, 1)
+    assert turned.blocks == 1 << 14
     turned, sums, most = (
         compiler.ptx(one.kernel.function, one.types, (9, 0))
         for one in sorted(launches, key=lambda one: one is not turned)

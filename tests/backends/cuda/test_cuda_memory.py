@@ -14,7 +14,7 @@ from fake_cuda import FakeCuda
 
 import functad.numpy as jnp
 from functad.backends.cuda.runtime.pool import size_class
-from functad.errors import TooLargeError
+from functad.errors import DeviceError, TooLargeError
 
 
 def test_memory_is_used_again() -> None:
@@ -73,6 +73,24 @@ def test_out_of_memory_says_what_was_asked_and_what_is_held() -> None:
     statistics = device.memory_stats()
     assert statistics["bytes_limit"] == 100_000 and statistics["bytes_in_use"] >= 3 * 20_000
     assert len(held) == 3
+
+
+@pytest.mark.parametrize(
+    "name", ["cuModuleLoadData", "cuModuleGetFunction", "cuGraphInstantiate", "cuLaunchKernel", "cuGraphLaunch"]
+)
+def test_kernels_and_graphs_have_the_memory_that_waits_to_be_used_again(name: str) -> None:
+    fake = FakeCuda()
+    device = device_of(fake)
+    step, waiting = executable(chain, X), device.put(np.ones(7000, F32))
+    del waiting
+    fake.next_code(name, 2)
+    results = [step.on_device([np.ones(6, F32)], device) for _ in range(3)]
+    assert not fake.code_of[name] and fake.calls.count("cuMemFreeAsync") >= 1 and len(results) == 3
+    other = executable(lambda x: [jnp.tanh(chain(x)[0])], X)
+    fake.next_code(name, *[2] * 10)
+    with pytest.raises(DeviceError, match="no memory left for kernels or graphs"):
+        for _ in range(2):
+            other.on_device([np.ones(6, F32)], device)
 
 
 def chain(x: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from queue import SimpleQueue
 
 from functad import machine_model
@@ -50,8 +51,12 @@ class _Workers:
         self._jobs.put(job)
         if len(self._threads) < self._most:
             thread = threading.Thread(target=self._run, name="functad-behind", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+            self._threads.append(thread)  # first: Ctrl-C may come while it starts
+            try:
+                thread.start()
+            except RuntimeError:  # there are as many as the system allows
+                self._threads.pop()
+                self._most = 0
 
     def __enter__(self) -> _Workers:
         self._interval = sys.getswitchinterval()
@@ -76,7 +81,8 @@ class _Workers:
 
     def _join(self) -> None:
         for thread in self._threads:
-            thread.join()
+            with suppress(RuntimeError):  # Ctrl-C came before it had started: it does no job any more
+                thread.join()
 
     def _run(self) -> None:
         while job := self._jobs.get():

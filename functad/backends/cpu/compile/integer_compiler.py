@@ -379,32 +379,6 @@ def _room(t: _Translation, size: _ValueText) -> _ValueText:
     return t.make(f"ptrtoint ptr {place} to i64")
 
 
-def _product(scalar: str) -> Callable[..., None]:
-    def build(t: _Translation, result: _ValueText, x: _ValueText, y: _ValueText) -> None:
-        places = [t.pointer(address) for address in (result, x, y)]
-        factors = [t.make(f"load {scalar}, ptr {place}") for place in places[1:]]
-        t.do(f"store {scalar} {t.make(f'fmul {scalar} {factors[0]}, {factors[1]}')}, ptr {places[0]}")
-
-    return build
-
-
-def _complex_product(scalar: str) -> Callable[..., None]:
-    def build(t: _Translation, result: _ValueText, x: _ValueText, y: _ValueText) -> None:
-        places = [t.pointer(address) for address in (result, x, y)]
-        parts = [[t.make(f"getelementptr {scalar}, ptr {place}, i32 {i}") for i in (0, 1)] for place in places]
-        (x_real, x_imag), (y_real, y_imag) = (
-            [t.make(f"load {scalar}, ptr {part}") for part in pair] for pair in parts[1:]
-        )
-        for part, sign, terms in (
-            (parts[0][0], "fsub", ((x_real, y_real), (x_imag, y_imag))),
-            (parts[0][1], "fadd", ((x_real, y_imag), (x_imag, y_real))),
-        ):
-            first, second = (t.make(f"fmul {scalar} {a}, {b}") for a, b in terms)
-            t.do(f"store {scalar} {t.make(f'{sign} {scalar} {first}, {second}')}, ptr {part}")
-
-    return build
-
-
 # The intrinsics of the language; addresses first, and an index that counts words.
 INTRINSICS: dict[str, Callable[..., Any]] = {
     "min": _minimum,
@@ -420,10 +394,6 @@ INTRINSICS: dict[str, Callable[..., Any]] = {
     "float_bits": _float_bits,  # those of the float nearest to the double at an address
     "copy": _copy,  # (to, from, bytes): without a call if so many are written out, and few
     "room": _room,  # the address of so many (a constant) words on the stack
-    "product_float": _product("float"),  # (result, x, y): result[0] = x[0] y[0]
-    "product_double": _product("double"),
-    "product_complex_float": _complex_product("float"),
-    "product_complex_double": _complex_product("double"),
 }
 
 # C functions called by address: letters of the result and the parameters. v: nothing, w: 64 bits, i: an int,

@@ -46,6 +46,7 @@ from functad.backends.cpu.scalars import squares_numba as squares_numba
 from functad.errors import CompilationError
 from functad.records import NamedTuple
 from functad.system.garbage import spare_from_search
+from functad.system.once import unforked
 
 _I64 = ir.IntType(64)
 refresh()  # the first time takes long, which the import is to bear
@@ -81,24 +82,8 @@ def compile_kernels(
     Raises:
         CompilationError: Numba does not understand a function.
     """
-    with global_compiler_lock:
+    with unforked, global_compiler_lock:
         return _object_file(_kernels(source, filename, signatures, exports or {}, fused=fused), meanwhile)
-
-
-def optimized_kernels(
-    source: str,
-    filename: str,
-    signatures: Mapping[str, Sequence[Argument]],
-    *,
-    fused: bool = False,
-    named_lines: bool = False,
-) -> llvm.ModuleRef:
-    """What `compile_kernels` makes of its arguments, as optimised LLVM IR (`str` gives the text).
-
-    named_lines: whether instructions name the line of `source` that they come from.
-    """
-    with global_compiler_lock:
-        return optimized_ir(_kernels(source, filename, signatures, {}, fused=fused, named_lines=named_lines))
 
 
 class ReadableCode(NamedTuple):
@@ -116,7 +101,7 @@ def machine_code(source: str, signatures: Mapping[str, Sequence[Argument]], *, f
     names = {PREFIX + name: name for name in signatures}
     in_ir: dict[str, list[CodeLine]] = {}
     in_assembly: dict[str, list[CodeLine]] = {}
-    with global_compiler_lock:
+    with unforked, global_compiler_lock:
         for batch in _batches(_kernels(source, "kernels.py", signatures, {}, fused=fused, named_lines=True)):
             with kept_machine(batch.effort) as machine:
                 module = _optimized(batch, llvm.create_context(), machine)
@@ -143,7 +128,7 @@ def compile_exports(functions: Mapping[str, tuple[PythonFunction, Sequence[types
     Raises:
         CompilationError: Numba does not understand a function, or it returns another type.
     """
-    with global_compiler_lock:
+    with unforked, global_compiler_lock:
         refresh()
         parts = []
         for name, (function, arguments, result) in functions.items():
@@ -151,13 +136,6 @@ def compile_exports(functions: Mapping[str, tuple[PythonFunction, Sequence[types
             _add_wrapper(name, lowered, result)
             parts.append(lowered)
         return _object_file(parts)
-
-
-def optimized_ir(parts: Iterable[Specialization]) -> llvm.ModuleRef:
-    """One optimised LLVM module of all the parts and of everything that they call."""
-    context = llvm.create_context()
-    with kept_machine() as machine:
-        return _joined([_optimized(batch, context, machine) for batch in _batches(parts)])
 
 
 def _object_file(parts: Iterable[Specialization], meanwhile: Callable[[], object] = lambda: None) -> bytes:

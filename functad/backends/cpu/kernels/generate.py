@@ -30,12 +30,12 @@ from functad.backends.cpu.scalars import elementary as scalars
 from functad.backends.cpu.scalars import exact as exact_scalars
 from functad.backends.cpu.scalars import special as special_scalars
 from functad.lowering.blocks import Block, ControlPlan, Instruction, leaves, make_blocks
-from functad.lowering.fusion.small_products import without_small_products
 from functad.lowering.memory.buffers import Storage, new_buffer
 from functad.lowering.nests.names import words_in
 from functad.lowering.nests.nest import fresh
 from functad.lowering.nests.printing import comments, own_names_apart
 from functad.lowering.schedule import Schedule
+from functad.lowering.small_products import without_small_products
 from functad.lowering.steps import (
     BranchStep,
     CallStep,
@@ -165,13 +165,16 @@ class _Generator:
     def _know_short_ranges(self, blocks: Sequence[Block | ControlPlan]) -> None:
         """Write into the text of a nest how few steps its range has, if all calls are over so many at once.
 
-        Other texts have long steps: to share them is worth more.
+        But not if threads share it, or it is run in pieces, with looks at the clock in between. Other texts have long
+        steps: to share them is worth more.
         """
         in_parts = {id(call) for block in leaves(blocks) if block.chunk < block.rows for call in block.instructions}
         for key, name in list(self.known.items()):
             function = self.functions[name]
             n, *others = {call.n for call in function.calls}
             if others or n > machine_model.FEW_STEPS or any(id(call) in in_parts for call in function.calls):
+                continue
+            if n > 1 and any(n * call.work > machine_model.POLL_WORK for call in function.calls):
                 continue
             if any(isinstance(call.step, KernelStep) for call in function.calls):
                 continue

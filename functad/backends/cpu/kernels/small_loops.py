@@ -19,13 +19,13 @@ from functad.lowering.nests.nest import PRE, Nest
 from functad.lowering.steps import (
     BranchStep,
     ControlStep,
-    GemmStep,
     LoopStep,
     Move,
     NestStep,
     Step,
     UnlessSameStep,
     inner_steps,
+    memory_touched,
 )
 
 
@@ -77,11 +77,7 @@ def touched_by(steps: Iterable[Step]) -> Counter[Storage]:
 
 
 def _touched(step: Step) -> Iterator[Storage]:
-    if isinstance(step, NestStep):
-        yield from {buffer.storage.memory for buffer, _, _ in step.nest.accesses()}
-    elif isinstance(step, GemmStep):
-        yield from {b.storage.memory for b in (step.a, step.b, step.c)}
-    elif isinstance(step, ControlStep):
+    if isinstance(step, ControlStep):
         yield from step.holds
         if isinstance(step, LoopStep):
             yield from (s for m in (*step.starts, *step.moves) for s in (m.target, m.source))
@@ -92,7 +88,7 @@ def _touched(step: Step) -> Iterator[Storage]:
             for inner in part:
                 yield from _touched(inner)
     else:
-        yield from (buffer.storage for _, buffer, _ in step.parameters)
+        yield from memory_touched(step)
 
 
 class LoopLayout:

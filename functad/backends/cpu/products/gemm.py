@@ -43,8 +43,7 @@ def gemm_block(
 
 def gemm_instruction(
     dtype: Any, a: Matrix, b: Matrix, c: Matrix, *, m: int, n: int, k: int, ta: bool = False, tb: bool = False,
-    alpha: complex = 1.0, beta: complex = 0.0, scale: tuple[int, int] | None = None, split: str = "rows",
-    token: int = -1, packed: bool = False,
+    alpha: complex = 1.0, beta: complex = 0.0, split: str = "rows", token: int = -1, packed: bool = False,
 ) -> TapeInstruction:  # fmt: skip
     """C[m, n] = alpha op(A)[m, k] op(B)[k, n] + beta C, row-major, where op transposes if ta or tb.
 
@@ -52,7 +51,6 @@ def gemm_instruction(
         dtype: float32, float64, complex64 or complex128.
         a, b, c: the matrices, as they lie in memory. Rows of A and of B may overlap (a pitch smaller than the row,
             but not 0).
-        scale: slot and offset of an element that alpha is multiplied by.
         split: what the range of the instruction counts: `"rows"` of C (0..m), its `"columns"` (0..n), or the
             matrices of a `"batch"`.
         token: the slot of the cancellation token of the call, so that a large product stops when they say so; or -1.
@@ -73,9 +71,6 @@ def gemm_instruction(
     params[w.P_LDA : w.P_LDC + 1] = a.pitch, b.pitch, c.pitch
     params[w.P_ALPHA : w.P_ALPHA + 2] = element_words(dtype, alpha)
     params[w.P_BETA : w.P_BETA + 2] = element_words(dtype, beta)
-    params[w.P_SCALE_SLOT] = -1
-    if scale is not None:
-        params[w.P_SCALE_SLOT : w.P_SCALE_OFFSET + 1] = scale[0], scale[1] * dtype.itemsize
     params[w.P_A_STRIDE : w.P_C_STRIDE + 1] = [matrix.stride * dtype.itemsize for matrix in (a, b, c)]
     params[w.P_CANCELLATION] = token
     steps = {"rows": m, "columns": n, "batch": 1}[split]

@@ -19,10 +19,6 @@ def run_gemm(slots, params, start, stop) -> None:
     handle = params[w.P_HANDLE]
     item = handle[w.GEMM_ITEM]
     alpha = params + 8 * w.P_ALPHA
-    if params[w.P_SCALE_SLOT] >= 0:
-        scaled = room(2)
-        multiply_elements(handle[w.GEMM_KIND], scaled, alpha, slots[params[w.P_SCALE_SLOT]] + params[w.P_SCALE_OFFSET])
-        alpha = scaled
     beta = params + 8 * w.P_BETA
     a = slots[params[w.P_A_SLOT]] + params[w.P_A_OFFSET]
     b = slots[params[w.P_B_SLOT]] + params[w.P_B_OFFSET]
@@ -175,15 +171,3 @@ def call_cblas(
         cblas_double(function, 101, 111 + ta, 111 + tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
     else:
         cblas_complex(function, 101, 111 + ta, 111 + tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
-
-
-def multiply_elements(kind, result, x, y) -> None:
-    """result[0] = x[0] y[0] for addresses of elements of the kind."""
-    if kind == 0:
-        product_float(result, x, y)
-    elif kind == 1:
-        product_double(result, x, y)
-    elif kind == 2:
-        product_complex_float(result, x, y)
-    else:
-        product_complex_double(result, x, y)

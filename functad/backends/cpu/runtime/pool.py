@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -107,14 +108,15 @@ class Pool:
                 thread = threading.Thread(
                     target=self._helper, args=arguments, name=f"functad helper {number + 1}", daemon=True
                 )
+                self._threads.append(thread)  # first: Ctrl-C may come while it starts, and it must be stopped then
+                self.words[w.HELPERS] = number + 1
                 try:
                     thread.start()
                 except RuntimeError as problem:
                     logger().warning("functad goes on with %d of %d threads: %s", number + 1, wanted + 1, problem)
-                    self.words[w.WANTED] = number
+                    self._threads.pop()
+                    self.words[w.WANTED] = self.words[w.HELPERS] = number
                     break
-                self._threads.append(thread)
-            self.words[w.HELPERS] = len(self._threads)
 
     def stop(self) -> None:
         """Stop all helpers; the next call that wants them starts them again."""
@@ -127,7 +129,8 @@ class Pool:
             self.words[w.HELPERS] = 0
             # Ctrl-C may end the wait; the next call of this method goes on with it.
             while self._threads:
-                self._threads[-1].join()
+                with suppress(RuntimeError):  # Ctrl-C came before it had started
+                    self._threads[-1].join()
                 self._threads.pop()
             self.words[w.STOP] = 0
 

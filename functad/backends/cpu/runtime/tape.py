@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
@@ -134,16 +134,20 @@ class Tape:
     """
 
     def __init__(self, entries: Sequence[TapeEntry], *, release_gil: bool = True, token: int = -1) -> None:
-        sizes = [_size(entry) for entry in entries]
-        places = [w.TAPE_HEAD, *(w.TAPE_HEAD + total for total in accumulate(sizes))]
+        words = [_words(entry) for entry in entries]
+        places = [w.TAPE_HEAD, *(w.TAPE_HEAD + total for total in accumulate(map(len, words)))]
+        for entry, its_words in zip(entries, words):
+            if isinstance(entry, Jump):
+                its_words[w.JUMP_TARGET] = places[entry.target]
+            elif isinstance(entry, Switch):
+                its_words[w.SWITCH_HEAD :] = [places[target] for target in entry.targets]
         blocks = [entry for entry in entries if isinstance(entry, TapeBlock)]
         blocks += [entry.block for entry in entries if isinstance(entry, Repeat)]
         instructions = [instruction for block in blocks for instruction in block.instructions]
         self.is_parallel = any(_chunks(block)[1] > 1 for block in blocks)
         blas = any(instruction.blas for instruction in instructions)
         head = [runtime().pool.address, places[-1], self.is_parallel, blas, release_gil, token]
-        body = [word for entry in entries for word in _words(entry, places)]
-        self.words: Words = np.array(head + body, np.int64)
+        self.words: Words = np.array([*head, *chain.from_iterable(words)], np.int64)
         self._kept = [instruction.params for instruction in instructions]
 
     @property
@@ -257,32 +261,20 @@ def _chunks(block: TapeBlock) -> tuple[int, int]:
     return chunk, -(-block.rows // chunk)
 
 
-def _size(entry: TapeEntry) -> int:
-    if isinstance(entry, TapeBlock):
-        return w.BLOCK_HEAD + w.INSTRUCTION_SIZE * len(entry.instructions)
-    if isinstance(entry, Repeat):
-        return _size(entry.block) + w.REPEAT_SIZE + _size(entry.moves)
-    if isinstance(entry, Moves):
-        return w.MOVES_HEAD + w.MOVE_SIZE * len(entry.moves)
-    if isinstance(entry, Grow):
-        return w.GROW_HEAD + w.GROW_SIZE * len(entry.stacks)
-    return w.JUMP_SIZE if isinstance(entry, Jump) else w.SWITCH_HEAD + len(entry.targets)
-
-
-def _words(entry: TapeEntry, places: Sequence[int]) -> list[int]:
-    """An entry as it stands on the tape. places: where each entry begins, and the end."""
+def _words(entry: TapeEntry) -> list[int]:
+    """An entry as it stands on the tape, but with the numbers of entries in the place of where they begin."""
     if isinstance(entry, Repeat):
         repeat = [entry.steps, entry.private, entry.words, entry.last]
-        return [w.REPEAT, *_words(entry.block, places)[1:], *repeat, *_words(entry.moves, places)]
+        return [w.REPEAT, *_words(entry.block)[1:], *repeat, *_words(entry.moves)]
     if isinstance(entry, Moves):
         return [w.MOVES, len(entry.moves), *(word for move in entry.moves for word in move)]
     if isinstance(entry, Jump):
-        return [entry.kind, places[entry.target], entry.slot, entry.other]
+        return [entry.kind, entry.target, entry.slot, entry.other]
     if isinstance(entry, Grow):
         head = [w.GROW, entry.steps, entry.capacity, entry.extra, len(entry.stacks)]
         return [*head, *(word for stack in entry.stacks for word in stack)]
     if isinstance(entry, Switch):
-        return [w.SWITCH, entry.slot, len(entry.targets), *(places[t] for t in entry.targets)]
+        return [w.SWITCH, entry.slot, len(entry.targets), *entry.targets]
     rows, chunks = _chunks(entry)
     work = min(int(rows * sum(i.work * i.scale for i in entry.instructions)), machine_model.POLL_WORK)
     work += sum(i.base for i in entry.instructions)

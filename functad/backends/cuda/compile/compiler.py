@@ -12,8 +12,8 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -69,61 +69,57 @@ def ptx(function: Any, arguments: Sequence[tuple[str, str]], capability: tuple[i
     """
     given = tuple([_type(kind, dtype) for kind, dtype in arguments])
     try:
-        with unforked, _one_at_a_time, _nvvm_option("fma", fused), _plain_indices(function), _device(capability):
-            text, _ = cuda.compile_ptx(getattr(function, "py_func", function), given, cc=capability)
+        with unforked, _nvvm_option("fma", fused), _plain_indices(function), _device(capability):
+            text, _ = cuda.compile_ptx(function, given, cc=capability)
     except Exception as problem:
         raise CompilationError(_explained(problem, _calls_users(function))) from problem
     return str(text)
 
 
 @contextmanager
-def _nvvm_option(name: str, value: bool) -> Iterator[None]:
-    """A context in which libNVVM is given an option for which Numba's compiler has no argument."""
-    compile_ir = nvvm.compile_ir
-    nvvm.compile_ir = partial(compile_ir, **{name: value})
+def _in_place_of(module: Any, name: str, own: Callable[..., Any]) -> Iterator[None]:
+    """A context in which this thread finds another function in a module of Numba's; users' threads find what was there.
+
+    Of functad's threads only one compiles at a time.
+    """
+    usual, thread = getattr(module, name), threading.get_ident()
+    setattr(module, name, lambda *args, **kw: (own if threading.get_ident() == thread else usual)(*args, **kw))
     try:
         yield
     finally:
-        nvvm.compile_ir = compile_ir
+        setattr(module, name, usual)
 
 
-@contextmanager
-def _plain_indices(function: Any) -> Iterator[None]:
+def _nvvm_option(name: str, value: bool) -> AbstractContextManager[None]:
+    """A context in which libNVVM is given an option for which Numba's compiler has no argument."""
+    return _in_place_of(nvvm, "compile_ir", partial(nvvm.compile_ir, **{name: value}))
+
+
+def _plain_indices(function: Any) -> AbstractContextManager[None]:
     """A context in which no index counts from the end of an array: those of functad's kernels never do.
 
     Elsewhere each access asks whether its index is negative, and keeps the array's size for that. Users' functions may
     count from the end, and what is a part of Numba itself compiles for the CPU, too.
     """
     if _arrays is None or _calls_users(function):
-        yield
-        return
-    usual = _arrays.fix_integer_index
-    _arrays.fix_integer_index = lambda context, builder, kind, index, size: context.cast(
-        builder, index, kind, types.intp
+        return nullcontext()
+    return _in_place_of(
+        _arrays,
+        "fix_integer_index",
+        lambda context, builder, kind, index, size: context.cast(builder, index, kind, types.intp),
     )
-    try:
-        yield
-    finally:
-        _arrays.fix_integer_index = usual
 
 
 def _calls_users(function: Any) -> bool:
     """Whether a kernel calls a function that a user wrote."""
-    return any(name.startswith(PREFIX) for name in getattr(function, "py_func", function).__code__.co_names)
+    return any(name.startswith(PREFIX) for name in function.__code__.co_names)
 
 
-@contextmanager
-def _device(capability: tuple[int, int]) -> Iterator[None]:
+def _device(capability: tuple[int, int]) -> AbstractContextManager[None]:
     """A context in which functions that users wrote are compiled for a device that Numba need not start."""
-    usual = dispatcher.get_current_device
-    dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)
-    try:
-        yield
-    finally:
-        dispatcher.get_current_device = usual
+    return _in_place_of(dispatcher, "get_current_device", lambda: SimpleNamespace(compute_capability=capability))
 
 
-_one_at_a_time = threading.RLock()
 _arrays: Any = import_module("numba.cuda.np.arrayobj") if find_spec("numba.cuda.np") else None
 
 

@@ -60,7 +60,7 @@ class _RadixSort(SortWriter):
         self.radix, self.split = 1 << machine_model.CUDA_RADIX_BITS, 1 << machine_model.CUDA_RADIX_SPLIT_BITS
         self.tags = 2 * len(self.digits) + 1
         self.mark = np.dtype(np.int32 if self.tags * (self.rows.length + 1) < 1 << 31 else np.int64)
-        counted = 4 * self.split * threads + 2 * self.mark.itemsize * self.radix + 4 * threads + 4
+        counted = 4 * self.split * threads + self.mark.itemsize * (2 * self.radix + threads) + 4
         room = (machine_model.CUDA_SHARED_BYTES - counted) // (2 * self.element * threads)
         fits = 4 * self.radix * len(self.digits) <= machine_model.CUDA_SHARED_BYTES
         self.items = min(machine_model.CUDA_RADIX_ITEMS, room) if fits else 0
@@ -118,7 +118,7 @@ class _RadixSort(SortWriter):
             text.line(f"tile{k} = cuda.shared.array({2 * self.tile}, {word.dtype.name})")
         text.line(f"counters = cuda.shared.array({self.split * self.threads}, int32)")
         text.line(f"begins = cuda.shared.array({2 * self.radix}, {self.mark.name})")
-        text.line("sums = cuda.shared.array(THREADS, int32)", "ticket = cuda.shared.array(1, int32)")
+        text.line(f"sums = cuda.shared.array(THREADS, {self.mark.name})", "ticket = cuda.shared.array(1, int32)")
         own = source is not None and target is not None
         text.line("thread = cuda.threadIdx.x", f"digit = {'run[0]' if own else number}", "tag = 2 * digit + 1")
         self._take_part(text)

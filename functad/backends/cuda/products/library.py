@@ -9,6 +9,11 @@ from functad.backends.cuda.runtime.launching import ArrayPlace, LibraryProduct
 from functad.lowering.steps import GemmStep
 
 
+def has_numbers_for(step: GemmStep) -> bool:
+    """Whether the sizes of a product are numbers of 32 bits, as which the library takes them."""
+    return max(step.m, step.n, step.k, step.lda, step.ldb, step.ldc, step.batch) < 1 << 31
+
+
 def library_product(
     step: GemmStep, precision: str | None, a: ArrayPlace, b: ArrayPlace, c: ArrayPlace
 ) -> LibraryProduct:

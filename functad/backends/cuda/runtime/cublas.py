@@ -42,6 +42,7 @@ _FASTER = {
 }  # fmt: skip
 _AS_IS, _TRANSPOSED = 0, 1
 _USUAL_WAY = -1
+_NO_ROOM = (1, 3)  # what may mean that the GPU has no memory left
 _FAILURES = {
     1: ("it cannot be started", "see that the GPU has memory left, and that cuBLAS is of the driver's CUDA version"),
     3: ("it has no memory left", "delete arrays that are not needed"),
@@ -99,15 +100,16 @@ class Cublas:
     def __init__(self, calls: Any, stream: int, pool: MemoryPool) -> None:
         self._calls = calls
         self._pool = pool
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # of the handles' use
+        self._making = threading.RLock()  # of new handles
         self._handles: dict[int, _Handle] = {}
         self.prepare(stream)
 
     def prepare(self, stream: int) -> None:
         """Let products run in one more stream, with memory of its own."""
-        with self._lock:
+        with self._making:
             if stream not in self._handles:
-                self._handles[stream] = self._new(stream)
+                self._handles.setdefault(stream, self._new(stream))
 
     def version(self) -> str:
         """As "12.9.1"."""
@@ -145,7 +147,11 @@ class Cublas:
         nbytes = machine_model.CUDA_CUBLAS_BYTES
         workspace = self._pool.take(nbytes, "a workspace", "of cuBLAS")
         handle = ctypes.c_void_p()
-        self._check(self._calls.cublasCreate_v2(ctypes.byref(handle)), "cublasCreate")
+        code = self._calls.cublasCreate_v2(ctypes.byref(handle))
+        if code in _NO_ROOM:
+            self._pool.trim()
+            code = self._calls.cublasCreate_v2(ctypes.byref(handle))
+        self._check(code, "cublasCreate")
         assert handle.value
         try:
             self._check(self._calls.cublasSetStream_v2(handle, stream), "cublasSetStream")

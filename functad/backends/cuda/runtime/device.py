@@ -5,8 +5,7 @@ Knows which driver there is; no Programs. The driver is started when devices are
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from functad.backends.cuda.runtime.pool import MemoryPool
 from functad.backends.cuda.scalars.registry import SIMULATED
 from functad.device_arrays import gpus
 from functad.layouts import Device
-from functad.system.once import imported
+from functad.system.once import imported, once
 
 
 class CudaDevice(Device):
@@ -72,13 +71,16 @@ class CudaDevice(Device):
         self.driver.synchronize()
 
 
-@cache
 def cuda_devices() -> list[CudaDevice]:
     """The GPUs, in the order of their numbers.
 
     Raises:
         DeviceError: there is none that can be used; it says why, and what to do.
     """
+    return cast(list[CudaDevice], gpus or once("GPUs", lambda: gpus or None, _start_gpus))
+
+
+def _start_gpus() -> list[Device]:
     if SIMULATED:
         simulated = imported("functad.backends.cuda.runtime.simulated_driver")
         found = [CudaDevice(n, simulated.SimulatedDriver(n)) for n in range(simulated.DEVICES)]
@@ -88,4 +90,4 @@ def cuda_devices() -> list[CudaDevice]:
         compiler = imported("functad.backends.cuda.compile.compiler")
         found = [CudaDevice(n, CudaDriver(calls, n, compiler)) for n in range(count)]
     gpus[:] = found
-    return found
+    return gpus

@@ -10,7 +10,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property, wraps
+from functools import partial, wraps
 from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
@@ -22,6 +22,7 @@ from functad.backends.cuda.runtime.graphs import KernelStart, LaunchGraph, Produ
 from functad.backends.cuda.runtime.launching import Launch, LaunchNode, LibraryProduct
 from functad.backends.cuda.runtime.pool import MemoryPool, NoMemoryError
 from functad.records import NamedTuple
+from functad.system.once import once
 
 _pointer = ctypes.c_void_p
 _NON_BLOCKING = 1  # a stream that does not wait for those of other libraries
@@ -29,9 +30,6 @@ _THREAD_LOCAL = 1  # what other threads do meanwhile is no part of a capture
 _MAJOR, _MINOR, _MULTIPROCESSORS = 75, 76, 16  # attributes of devices
 _DEVICE_NUMBER, _MEMORY_TYPE = 9, 2  # attributes of addresses
 _HOST = 1  # the type of memory of the host that the driver knows
-_DYNAMIC_SHARED = 8  # attribute of functions
-_DEFAULT_SHARED = 48 << 10  # bytes; more must be asked for
-
 
 _OUT_OF_MEMORY, _NOT_READY = 2, 600
 
@@ -117,7 +115,9 @@ class CudaDriver:
         self.change_kernel: Callable[..., int] = calls.cuGraphExecKernelNodeSetParams_v2
         self._launch_graph = calls.cuGraphLaunch
         self._told_stream = _pointer(self.stream)  # in the form in which the driver takes it
-        self._recorded = threading.Lock()  # while one is, nobody may wait for all streams
+        self._recorded = threading.RLock()  # while one is, nobody may wait for all streams
+        self._is_recording = False
+        self._blas: tuple[cublas.Cublas | None] | None = None
 
     @_in_context
     def _new_stream(self) -> int:
@@ -217,14 +217,12 @@ class CudaDriver:
 
     def start_product(self, product: LibraryProduct, addresses: Sequence[int], stream: int) -> None:
         """Start a library's product of memories at these addresses in a stream."""
-        assert self.blas is not None
-        self.blas.start(product, addresses, stream)
+        self._started_blas().start(product, addresses, stream)
 
     def recorded_product(self, product: LibraryProduct, addresses: Sequence[int], lane: int) -> int:
         """A graph of what a library's product starts; lane: in which memory it works."""
         stream = self.recording[lane]
-        assert self.blas is not None
-        self.blas.prepare(stream)
+        self._started_blas().prepare(stream)
         return self._captured(lambda: self.start_product(product, addresses, stream), stream)
 
     @_in_context
@@ -237,28 +235,34 @@ class CudaDriver:
         self.do("cuGraphDestroy", part)
         return code
 
-    @cached_property
-    @_in_context
+    @property
     def blas(self) -> cublas.Cublas | None:
         """What multiplies matrices, started when it is first asked for; None where there is no cuBLAS.
 
         Raises:
             DeviceError: it does not work.
         """
+        return (self._blas or once((self, "cuBLAS"), lambda: self._blas, self._start_blas))[0]
+
+    @_in_context
+    def _start_blas(self) -> tuple[cublas.Cublas | None]:
         path = self._compiler.found_library("libcublas.so*")
-        if path is None:
-            return None
-        return cublas.Cublas(cublas.cublas_library(path), self.stream, self.pool)
+        found = None if path is None else cublas.Cublas(cublas.cublas_library(path), self.stream, self.pool)
+        self._blas = (found,)
+        return self._blas
+
+    def _started_blas(self) -> cublas.Cublas:
+        """That of launches, which ask for it when they are made."""
+        assert self._blas is not None and self._blas[0] is not None
+        return self._blas[0]
 
     def _function(self, launch: Launch) -> int:
+        """A kernel in the GPU's memory, where it stays: to unload it, all that runs would have to be waited for."""
         key = (launch.kernel.text, launch.types)
         if key not in self._functions:
             code, entry = self._compiler.machine_code(launch, self.facts().capability)
-            module = self.got(_pointer, "cuModuleLoadData", code).value
-            found = self.got(_pointer, "cuModuleGetFunction", module, entry.encode()).value
-            assert module and found
-            if launch.shared > _DEFAULT_SHARED:
-                self.do("cuFuncSetAttribute", found, _DYNAMIC_SHARED, launch.shared)
+            module = self.got_with_room("cuModuleLoadData", code)
+            found = self.got_with_room("cuModuleGetFunction", module, entry.encode())
             self._functions[key] = found
         return self._functions[key]
 
@@ -311,8 +315,8 @@ class CudaDriver:
         """A graph of what an action starts in the stream that it is given, so many times, one after the other."""
         self._destroy_forgotten()
         stream = self.recording[0]
-        if self.blas is not None:
-            self.blas.prepare(stream)
+        if self._blas and self._blas[0]:  # else no product is among what is started
+            self._blas[0].prepare(stream)
 
         def repeated() -> None:
             for _ in range(times):
@@ -325,7 +329,7 @@ class CudaDriver:
 
     def _captured(self, action: Callable[[], None], stream: int) -> int:
         graph = ctypes.c_void_p()
-        with self._recorded:
+        with self._alone_with_recording():
             self.do("cuStreamBeginCapture", stream, _THREAD_LOCAL)
             try:
                 action()
@@ -338,13 +342,14 @@ class CudaDriver:
         return graph.value
 
     def _ready(self, text: int) -> int:
-        ready: int | None = self.got(_pointer, "cuGraphInstantiate", text, 0).value
-        assert ready
-        return ready
+        return self.got_with_room("cuGraphInstantiate", text, 0)
 
     def _destroy_forgotten(self) -> None:
-        while self._forgotten:
-            graph = self._forgotten.pop()
+        while True:
+            try:
+                graph = self._forgotten.pop()
+            except IndexError:  # another thread may have taken the last one
+                return
             codes = self.code("cuGraphExecDestroy", graph.ready), self.code("cuGraphDestroy", graph.text)
             self.check(max(codes), "cuGraphDestroy")
 
@@ -358,11 +363,12 @@ class CudaDriver:
             return
         code = self._launch_graph(graph.told, self._told_stream)
         if code:
-            self.check(code, "cuGraphLaunch")
+            self.check(self.again(code, partial(self._launch_graph, graph.told, self._told_stream)), "cuGraphLaunch")
 
     @_in_context
     def _replay_elsewhere(self, graph: LaunchGraph) -> None:
-        self.check(self._launch_graph(graph.told, self._told_stream), "cuGraphLaunch")
+        start = partial(self._launch_graph, graph.told, self._told_stream)
+        self.check(self.again(start(), start), "cuGraphLaunch")
 
     def forget(self, graph: LaunchGraph) -> None:
         """Destroy a graph, when the next one is recorded: this may be called from whichever thread, at any time."""
@@ -386,7 +392,7 @@ class CudaDriver:
     @_in_context
     def synchronize_all(self) -> None:
         """Wait for other libraries' work, too."""
-        with self._recorded:
+        with self._alone_with_recording():
             self.do("cuCtxSynchronize")
 
     def wait_for(self, stream: int) -> None:
@@ -437,6 +443,22 @@ class CudaDriver:
         self.do("cuStreamSynchronize", self.stream)
         self._started = []
 
+    @contextmanager
+    def _alone_with_recording(self) -> Iterator[None]:
+        """A context in which no other thread records, nor waits for all streams.
+
+        Raises:
+            DeviceError: this thread is in the midst of it.
+        """
+        with self._recorded:
+            if self._is_recording:
+                raise driver_library.in_the_midst("a graph is recorded")
+            self._is_recording = True
+            try:
+                yield
+            finally:
+                self._is_recording = False
+
     # --- calls ------------------------------------------------------------------------------------------
 
     @contextmanager
@@ -459,6 +481,21 @@ class CudaDriver:
         found = kind()
         self.do(name, ctypes.byref(found), *arguments)
         return found
+
+    def got_with_room(self, name: str, *arguments: Any) -> int:
+        """A handle, for which the pool gives back what waits to be used again if the GPU has no memory left."""
+        found = _pointer()
+        call = partial(self.code, name, ctypes.byref(found), *arguments)
+        self.check(self.again(call(), call), name)
+        assert found.value
+        return found.value
+
+    def again(self, code: int, call: Callable[[], int]) -> int:
+        """The number that a call gave; where the GPU had no memory left, it is called again when it has more."""
+        if code != _OUT_OF_MEMORY:
+            return code
+        self.pool.trim()
+        return call()
 
     def check(self, code: int, what: str) -> None:
         if code:

@@ -23,7 +23,6 @@ PROTOTYPES: dict[str, tuple[str, tuple[Any, ...]]] = {
     "cuInit": ("cuInit", (_uint,)),
     "cuDriverGetVersion": ("cuDriverGetVersion", (_out,)),
     "cuGetErrorName": ("cuGetErrorName", (_int, _out)),
-    "cuGetErrorString": ("cuGetErrorString", (_int, _out)),
     "cuDeviceGetCount": ("cuDeviceGetCount", (_out,)),
     "cuDeviceGet": ("cuDeviceGet", (_out, _int)),
     "cuDeviceGetName": ("cuDeviceGetName", (_out, _int, _int)),
@@ -45,7 +44,6 @@ PROTOTYPES: dict[str, tuple[str, tuple[Any, ...]]] = {
     "cuMemcpyAsync": ("cuMemcpyAsync", (_address, _address, _size, _pointer)),
     "cuModuleLoadData": ("cuModuleLoadData", (_out, _pointer)),
     "cuModuleGetFunction": ("cuModuleGetFunction", (_out, _pointer, ctypes.c_char_p)),
-    "cuFuncSetAttribute": ("cuFuncSetAttribute", (_pointer, _int, _int)),
     "cuLaunchKernel": (
         "cuLaunchKernel",
         (_pointer, _uint, _uint, _uint, _uint, _uint, _uint, _uint, _pointer, _pointer, _pointer),
@@ -169,6 +167,14 @@ def version(calls: Any) -> int:
 
 def _written(version: int) -> str:
     return f"{version // 1000}.{version % 1000 // 10}"
+
+
+def in_the_midst(what: str) -> DeviceError:
+    """What is raised where a thread comes a second time to what it could only wait for itself to end."""
+    return DeviceError(
+        f"functad was called while {what}, by the thread that does it: a finalizer (__del__) or signal handler ran in "
+        "the midst of it. Let those only note what is to be done, and call functad afterwards"
+    )
 
 
 def fail(calls: Any, code: int, what: str, started: Sequence[str]) -> None:

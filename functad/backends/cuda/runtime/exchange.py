@@ -16,7 +16,7 @@ from functad.array import Array
 from functad.backends.cuda.runtime.device import CudaDevice, cuda_devices
 from functad.backends.cuda.runtime.memory import DeviceMemory, described
 from functad.device_arrays import on_device
-from functad.dtypes import dtype_of_ndarray, kind_of, plain_dtype
+from functad.dtypes import bfloat16_dtype, dtype_of_ndarray, kind_of, plain_dtype
 from functad.errors import CopyError, DeviceError
 from functad.ir import Aval
 
@@ -25,6 +25,7 @@ _VERSION = (1, 0)
 _READ_ONLY = 1
 _CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 _KINDS = {code: kind for kind, code in _CODES.items()}
+_BFLOAT16 = 4
 
 
 class _Tensor(ctypes.Structure):
@@ -108,7 +109,18 @@ def capsule_of(memory: DeviceMemory, stream: Any, max_version: Any, copy: bool |
 
 
 def _code_of(dtype: np.dtype) -> int:
-    return 4 if plain_dtype(dtype) is not dtype else _CODES[kind_of(dtype)]  # 4 is bfloat16
+    return _BFLOAT16 if plain_dtype(dtype) is not dtype else _CODES[kind_of(dtype)]
+
+
+def _dtype_of(code: int, bits: int) -> np.dtype | None:
+    """The dtype of DLPack's numbers; None if there is none."""
+    if (code, bits) == (_BFLOAT16, 16):
+        return bfloat16_dtype()
+    nbytes, rest = divmod(bits, 8)
+    try:
+        return None if rest else np.dtype(f"{_KINDS[code]}{nbytes}")
+    except (KeyError, TypeError):
+        return None
 
 
 def _stream(stream: Any) -> int:
@@ -162,12 +174,12 @@ def array_of_dlpack(x: Any) -> Array:
     managed = _FORMS[name].from_address(address)
     tensor = managed.tensor
     shape = tuple(tensor.shape[: tensor.ndim])
-    if tensor.lanes != 1 or tensor.code not in _KINDS or tensor.device_type != CUDA:
+    dtype = _dtype_of(tensor.code, tensor.bits)
+    if tensor.lanes != 1 or dtype is None or tensor.device_type != CUDA:
         raise CopyError(
             f"from_dlpack: {type(x).__name__} has elements or a device that functad does not take; convert it to a "
             "dtype of NumPy's on the GPU first"
         )
-    dtype = np.dtype(f"{_KINDS[tensor.code]}{tensor.bits // 8}")
     strides = tuple(dtype.itemsize * s for s in tensor.strides[: tensor.ndim]) if tensor.strides else None
     result = _copied(x, (tensor.data or 0) + tensor.byte_offset, shape, strides, dtype, None)
     _rename(capsule, b"used_dltensor" if name == b"dltensor" else b"used_dltensor_versioned")
@@ -200,7 +212,9 @@ def _copied(
 
 
 def _dense(shape: Sequence[int], strides: Sequence[int], dtype: np.dtype) -> bool:
-    """Whether elements lie one after the other; an axis of one element may have any stride."""
+    """Whether elements lie one after the other; an axis of one element may have any stride, and an empty array all."""
+    if 0 in shape:
+        return True
     expected = dtype.itemsize
     for n, stride in reversed(list(zip(shape, strides))):
         if n > 1 and stride != expected:

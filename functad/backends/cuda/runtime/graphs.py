@@ -8,10 +8,13 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, Protocol
 
 from functad.backends.cuda.runtime.launching import Launch, LaunchNode, LibraryProduct, PackedLaunch
 from functad.records import NamedTuple
+
+_NO_MORE_SHARED = 0  # bytes of shared memory that the kernel does not name
 
 
 class KernelParameters(ctypes.Structure):
@@ -48,6 +51,7 @@ class GraphDriver(Protocol):
     change_kernel: Callable[..., int]
 
     def code(self, name: str, *arguments: Any) -> int: ...
+    def again(self, code: int, call: Callable[[], int]) -> int: ...
     def check(self, code: int, what: str) -> None: ...
     def do(self, name: str, *arguments: Any) -> None: ...
     def got(self, kind: Any, name: str, *arguments: Any) -> Any: ...
@@ -71,12 +75,11 @@ class KernelStart:
         launch, self._packed = node.launch, PackedLaunch(node)
         self.what = f"the kernel `{launch.kernel.name}`"
         arguments = ctypes.addressof(self._packed.pointers)
-        sizes = [ctypes.c_uint(n) for n in (*launch.grid, *launch.block, launch.shared)]
+        grid, block = (launch.blocks, 1, 1), (launch.threads, 1, 1)
+        sizes = [ctypes.c_uint(n) for n in (*grid, *block, _NO_MORE_SHARED)]
         self._kernel = ctypes.c_void_p(function), *sizes
         self._in_stream = *self._kernel, ctypes.c_void_p(driver.stream), self._packed.pointers, None
-        self._parameters = KernelParameters(
-            function, launch.grid, launch.block, launch.shared, arguments, None, None, context
-        )
+        self._parameters = KernelParameters(function, grid, block, _NO_MORE_SHARED, arguments, None, None, context)
         self._told = ctypes.byref(self._parameters)
 
     def start(self, bases: Sequence[int], stream: int | None = None) -> None:
@@ -84,6 +87,8 @@ class KernelStart:
         self._packed.place(bases)
         told = self._in_stream if stream is None else (*self._kernel, stream, self._packed.pointers, None)
         code = self._driver.launch_kernel(*told)
+        if code and stream is None:  # else it may be recorded, when nobody may wait for memory
+            code = self._driver.again(code, partial(self._driver.launch_kernel, *told))
         if code:
             self._driver.check(code, f"starting {self.what}")
 

@@ -6,9 +6,8 @@ Knows where arguments lie among the memories of a call; no compiler, no device a
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import FunctionType
-from typing import Any
 
 import numpy as np
 
@@ -28,28 +27,20 @@ class ArrayPlace(NamedTuple):
 
 
 LaunchNumber = np.generic | int | float | complex
-Dimensions = tuple[int, int, int]
 
 
 class Kernel:
-    """A kernel as a Python function, or what Numba made of one; `kernel[grid, block](*arguments)` is a launch of it.
+    """A kernel as a Python function.
 
     name: for people. fused: whether a product may be added without being rounded first. text: that, and all that the
     function says and closes over, but names of its own; equal texts are equal kernels.
     """
 
-    def __init__(self, name: str, function: Any, fused: bool = True) -> None:
+    def __init__(self, name: str, function: FunctionType, fused: bool = True) -> None:
         self.name = name
         self.fused = fused
         self.function = function
-        plain = getattr(function, "py_func", None) or getattr(function, "fn", None) or function
-        self.text = f"{fused} {_text_of(plain)}"
-
-    def __getitem__(self, configuration: Sequence[Any]) -> Callable[..., Launch]:
-        """Numba's way to say a grid and blocks, and then maybe a stream, which is not looked at, and shared bytes."""
-        grid, block = configuration[:2]
-        shared = configuration[3] if len(configuration) > 3 else 0
-        return lambda *arguments: Launch(self, _dimensions(grid), _dimensions(block), int(shared), arguments)
+        self.text = f"{fused} {_text_of(function)}"
 
 
 def _text_of(function: FunctionType) -> str:
@@ -60,12 +51,11 @@ def _text_of(function: FunctionType) -> str:
 
 
 class Launch(NamedTuple):
-    """One start of a kernel."""
+    """One start of a kernel, by so many blocks of so many threads."""
 
     kernel: Kernel
-    grid: Dimensions
-    block: Dimensions
-    shared: int  # bytes
+    blocks: int
+    threads: int
     arguments: tuple[ArrayPlace | LaunchNumber, ...]
 
     @property
@@ -107,12 +97,6 @@ class LibraryProduct(NamedTuple):
 def argument_dtype(argument: ArrayPlace | LaunchNumber) -> np.dtype:
     """The dtype of an argument; Python's numbers have 64 bits."""
     return argument.dtype if isinstance(argument, (ArrayPlace, np.generic)) else np.asarray(argument).dtype
-
-
-def _dimensions(wanted: Any) -> Dimensions:
-    sizes = tuple(wanted) if isinstance(wanted, (tuple, list)) else (wanted,)
-    x, y, z = (*map(int, sizes), 1, 1, 1)[:3]
-    return x, y, z
 
 
 class LaunchNode(NamedTuple):

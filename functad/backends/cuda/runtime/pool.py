@@ -7,12 +7,12 @@ be used again at once, though the device has not yet come to what used it before
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from functad import machine_model
-from functad.errors import TooLargeError
+from functad.errors import DeviceError, TooLargeError
 from functad.records import NamedTuple
 
 
@@ -40,7 +40,10 @@ class PoolBlock:
         self.shared = False  # another library knows it, which works in an order of its own
 
     def __del__(self) -> None:
-        self._give_back((self.address, self.nbytes, self.shared))  # from whichever thread, at any time
+        try:
+            self._give_back((self.address, self.nbytes, self.shared))  # from whichever thread, at any time
+        except AttributeError:
+            pass  # it was being made when a signal came
 
 
 _new = object.__new__
@@ -64,6 +67,9 @@ def request(nbytes: int, what: str, by: str) -> Request:
 class MemoryPool:
     """Memory of a device, by sizes.
 
+    Signal handlers and finalizers, which run between calls of a thread's own, may take memory, and raise: where a piece
+    goes from one list to another, nothing is called.
+
     returned: what has come back since the last look, which the next one who takes memory sorts in.
     """
 
@@ -71,8 +77,8 @@ class MemoryPool:
         self._source = source
         self._device = device
         self._capacity = capacity
-        self._lock = threading.Lock()
-        self._free: dict[int, list[int]] = {}
+        self._lock = threading.RLock()
+        self._free: defaultdict[int, list[int]] = defaultdict(list)
         self._held: dict[int, Request] = {}
         self._in_use = 0  # bytes that are held
         self.returned: deque[tuple[int, int, bool]] = deque()
@@ -98,12 +104,14 @@ class MemoryPool:
             if self.returned:
                 self._sort_in()
             for wanted in requests:
-                size = wanted.size
-                free = self._free.get(size)
-                address = free.pop() if free else self._fresh(wanted)
+                block, size = _new(PoolBlock), wanted.size
+                free = self._free[size]
+                while not free:
+                    self._add_fresh(wanted, free)
+                address = free[-1]
+                del free[-1]
                 held[address] = wanted
                 self._in_use += size
-                block = _new(PoolBlock)  # what PoolBlock(...) does, without the call
                 block._give_back, block.address, block.nbytes, block.shared = give_back, address, size, False
                 blocks.append(block)
             if self._in_use > self.peak:
@@ -114,7 +122,16 @@ class MemoryPool:
         """Give the memory that nobody holds back to the driver."""
         with self._lock:
             self._sort_in()
-            self._trim()
+            for addresses in list(self._free.values()):
+                while addresses:
+                    address = addresses[-1]
+                    del addresses[-1]
+                    try:
+                        self._source.release(address)
+                    except DeviceError:
+                        addresses += (address,)
+                        raise
+            self._source.synchronize_all()  # only then the driver has it back
 
     def statistics(self) -> dict[str, int]:
         """JAX's names for how many bytes are held, could be held, were held at most, and wait to be used again."""
@@ -132,34 +149,30 @@ class MemoryPool:
 
     def _sort_in(self) -> None:
         while self.returned:
-            address, size, shared = self.returned[0]
+            piece = self.returned[0]
+            address, size, shared = piece
             if shared:
                 self._source.synchronize_all()  # if that fails, it waits for the next look
-            self.returned.popleft()
-            del self._held[address]
+                if not self.returned or self.returned[0] is not piece:
+                    continue
+            free = self._free[size]
+            del self.returned[0], self._held[address]
             self._in_use -= size
-            free = self._free.get(size)
-            if free is None:
-                free = self._free[size] = []
-            free.append(address)
+            free += (address,)
 
-    def _fresh(self, wanted: Request) -> int:
+    def _add_fresh(self, wanted: Request, free: list[int]) -> None:
+        """
+        Raises:
+            TooLargeError: there is none left.
+        """
         try:
-            return self._source.allocate(wanted.size)
+            free += (self._source.allocate(wanted.size),)
         except NoMemoryError:
-            self._trim()
-            self._source.synchronize_all()  # only then the driver has it back
-        try:
-            return self._source.allocate(wanted.size)
-        except NoMemoryError:
-            raise TooLargeError(self._explained(wanted.nbytes, *wanted.owner)) from None
-
-    def _trim(self) -> None:
-        for addresses in self._free.values():
-            while addresses:
-                self._source.release(addresses[-1])  # if that fails, it is still here
-                addresses.pop()
-        self._free.clear()
+            self.trim()
+            try:
+                free += (self._source.allocate(wanted.size),)
+            except NoMemoryError:
+                raise TooLargeError(self._explained(wanted.nbytes, *wanted.owner)) from None
 
     def _explained(self, nbytes: int, what: str, by: str) -> str:
         free, total = self._capacity()

@@ -36,13 +36,14 @@ def profile_of(device: CudaDevice, stretch: Stretch, bases: tuple[int, ...]) -> 
     """
     speed = device.copy_speed()
     found: list[report.KernelTime] = []
-    for number, instruction in enumerate(stretch.instructions):
-        kept = _kept(device, stretch, number, bases)
-        time = _time_of(device, stretch, number, bases, [k for k in kept if k.counts])
-        for k in kept:
-            device.driver.copy(k.address, k.copy.address, k.nbytes)
-        stretch.prepared.start_one(number, bases)
-        found.append(report.KernelTime(report.label(instruction), time, instruction.bytes / speed))
+    with stretch.alone():
+        for number, instruction in enumerate(stretch.instructions):
+            kept = _kept(device, stretch, number, bases)
+            time = _time_of(device, stretch, number, bases, [k for k in kept if k.counts])
+            for k in kept:
+                device.driver.copy(k.address, k.copy.address, k.nbytes)
+            stretch.prepared.start_one(number, bases)
+            found.append(report.KernelTime(report.label(instruction), time, instruction.bytes / speed))
     return report.Profile(tuple(found), _time_of_all(device, stretch, bases))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from functad import machine_model
 from functad.backends.cuda.runtime.dependencies import Access, Order, dependencies_of
 from functad.backends.cuda.runtime.device import CudaDevice
+from functad.backends.cuda.runtime.driver_library import in_the_midst
 from functad.backends.cuda.runtime.launching import Launch, LaunchNode, LibraryProduct
 from functad.backends.cuda.runtime.pool import PoolBlock
 from functad.backends.walking import Address, Walker
@@ -141,11 +143,15 @@ class Stretch:
         self.nodes = tape.nodes(self.bases)
         self.moves = [(s, place) for s, place in tape.places.items() if _is_moved(s, place, layout)]
         self.prepared = device.driver.prepare(name, self.nodes)
-        self._users: dict[tuple[int, ...], list[int]] = {}  # of bases, by their numbers
+        self._users = [0] * len(self.bases)  # of each base: the bits of the launches that use it
+        for number, node in enumerate(self.nodes):
+            for base in {base for base, _ in node.places if base is not None}:
+                self._users[base] |= 1 << number
         self._spent: dict[tuple[int, ...], int] = {}  # on changes for bases that have no graph
         product = machine_model.CUDA_PRODUCT_CHANGE
         self._change_costs = [product if isinstance(n.launch, LibraryProduct) else 1 for n in self.nodes]
-        self._lock = threading.Lock()  # the arguments of launches have one place
+        self._lock = threading.RLock()  # the arguments of launches have one place
+        self._is_in_use = False
         self._replay = device.driver.replay
 
     def __del__(self) -> None:
@@ -156,14 +162,31 @@ class Stretch:
         """Start all launches; where they come again, as one graph. bases: where the memories begin."""
         with self._lock:
             graph = self._graphs.get(bases)
-            if graph is None:
-                graph = self._graph_for(bases)
-                if graph is None:
-                    self.prepared.start(bases)
-                    return
-                self._graphs[bases] = graph
+            if graph is None or self._is_in_use:
+                with self.alone():
+                    graph = self._graph_for(bases)
+                    if graph is None:
+                        self.prepared.start(bases)
+                        return
+                    self._graphs[bases] = graph
             self._latest = bases
             self._replay(self._name, graph)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """A context in which `prepared` is this thread's.
+
+        Raises:
+            DeviceError: this thread is in the midst of it.
+        """
+        with self._lock:
+            if self._is_in_use:
+                raise in_the_midst(f"kernels of {self._name} are started")
+            self._is_in_use = True
+            try:
+                yield
+            finally:
+                self._is_in_use = False
 
     def changed_in_place(self, number: int, bases: Sequence[int]) -> list[tuple[int, Buffer]]:
         """What a launch both reads and writes to: where it lies in a call, and what it is."""
@@ -207,16 +230,16 @@ class Stretch:
         """The bases of the graph that differs in the fewest launches, and these; of equal ones the latest."""
         order = [self._latest] if self._latest in self._graphs else []
         found = [(known, self._users_of_changed(known, bases)) for known in dict.fromkeys([*order, *self._graphs])]
-        return min(found, key=lambda each: len(each[1]))
+        nearest, users = min(found, key=lambda each: each[1].bit_count())
+        return nearest, [number for number, bit in enumerate(f"{users:b}"[::-1]) if bit == "1"]
 
-    def _users_of_changed(self, known: tuple[int, ...], bases: tuple[int, ...]) -> list[int]:
-        """The launches that use memory which lies at other addresses."""
-        changed = tuple([number for number, one in enumerate(known) if one != bases[number]])
-        users = self._users.get(changed)
-        if users is None:
-            users = [n for n, node in enumerate(self.nodes) if any(base in changed for base, _ in node.places)]
-            self._users[changed] = users
-        return users
+    def _users_of_changed(self, known: tuple[int, ...], bases: tuple[int, ...]) -> int:
+        """The bits of the launches that use memory which lies at other addresses."""
+        found = 0
+        for users, one, other in zip(self._users, known, bases):
+            if one != other:
+                found |= users
+        return found
 
 
 def _is_moved(storage: Storage, place: Address, layout: CallLayout) -> bool:

@@ -72,7 +72,8 @@ class SimulatedDriver:
         ctypes.memmove(target, source, nbytes)
 
     def owns(self, address: int) -> bool:
-        return any(a <= address < a + piece.nbytes for a, piece in self._memory.items())
+        with self._lock:
+            return any(a <= address < a + piece.nbytes for a, piece in self._memory.items())
 
     def prepare(self, name: str, nodes: Sequence[LaunchNode]) -> SimulatedRun:
         return SimulatedRun(nodes)
@@ -116,7 +117,8 @@ class SimulatedRun:
         self._nodes = nodes
         self._order = _last_first([node.after for node in nodes])
         launches = {id(node.launch): node.launch for node in nodes if isinstance(node.launch, Launch)}
-        self._kernels = {key: _in_simulator(launch.kernel.function) for key, launch in launches.items()}
+        jit = import_module("numba.cuda").jit
+        self._kernels = {key: jit(launch.kernel.function) for key, launch in launches.items()}
 
     def start(self, bases: Sequence[int]) -> None:
         self.run([bases] * len(self._nodes))
@@ -134,7 +136,7 @@ class SimulatedRun:
             _view(a, node.begin(a.slot, bases) + a.offset) if isinstance(a, ArrayPlace) else a for a in launch.arguments
         ]
         with simulation():
-            kernel[launch.grid, launch.block, None, launch.shared](*arguments)
+            kernel[launch.blocks, launch.threads](*arguments)
 
     def record(self, bases: Sequence[int]) -> SimulatedGraph:
         return SimulatedGraph(self, [bases] * len(self._nodes))
@@ -173,10 +175,6 @@ def _last_first(after: Sequence[Sequence[int]]) -> list[int]:
             if not waits[user]:
                 heappush(ready, -user)
     return found
-
-
-def _in_simulator(function: Any) -> Any:
-    return function if hasattr(function, "__getitem__") else import_module("numba.cuda").jit(function)
 
 
 def _view(place: ArrayPlace, address: int) -> Any:
