@@ -296,7 +296,7 @@ _PLACES = np.zeros((1, 1), np.int32)
         (lambda: lax.scatter(_ROW, _PLACES, _ROW[:1], None), ArgumentError, "must be lax.ScatterDimensionNumbers(...)"),
         (lambda: lax.shape_as_value("a"), DTypeError, "a sequence of integers, got 'a'"),
         (lambda: lax.linalg.cholesky(_WIDE), ShapeError, "linalg.cholesky takes square matrices, got shape (2, 3)"),
-        (lambda: lax.linalg.cholesky(_ROW), ShapeError, "linalg.cholesky takes square matrices, got shape (3,)"),
+        (lambda: lax.linalg.cholesky(_ROW), ShapeError, "linalg.cholesky takes matrices, got shape (3,)"),
         (lambda: lax.linalg.cholesky_update(_WIDE, _ROW), ShapeError, "takes shapes (n, n) and (n,), got (2, 3)"),
         (lambda: lax.ragged_dot(_ROW, _ROW, _ROW), ShapeError, "takes lhs (m, k), rhs (g, k, n) and group_sizes (g,)"),
     ],
