@@ -31,7 +31,7 @@ def pdf(x: Any, c: Any) -> Array:
     """The density.
 
     >>> pdf(0.5, 0.3)
-    Array(0.25704306, dtype=float32, weak_type=True)
+    Array(0.257043, dtype=float32, weak_type=True)
     """
     return jnp.exp(logpdf(x, c))
 
