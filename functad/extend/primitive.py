@@ -194,7 +194,7 @@ def own(primitive: Primitive, what: str) -> OpenPrimitive:
     Raises:
         ArgumentError: it is one of functad's own, whose rules stand.
     """
-    if primitive.is_open:
+    if getattr(primitive, "is_open", False):  # anything may be given
         return cast(OpenPrimitive, primitive)
     raise ArgumentError(
         f"{what} of `{primitive}` is functad's own and cannot be replaced; make a Primitive of your own, or give a "
