@@ -374,7 +374,7 @@ def histogram(
     if weights is None:
         counted = filled(dtypes.to_inexact_dtype(x.dtype).type(1), x.shape)
     else:
-        counted = manipulation.ravel(weights)
+        counted = manipulation.ravel(promote_dtypes_inexact(x, as_array("histogram", weights))[1])
     last = edges.size - 1
     values = convert(x, edges.dtype)
     # Un-jitted, where each step is a pass over memory, a search takes less time.

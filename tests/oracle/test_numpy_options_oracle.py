@@ -41,6 +41,7 @@ CASES = {
     "mask_indices, cut": lambda m, x: m.mask_indices(3, m.triu, size=2),
     "polyint, k": lambda m, x: m.polyint(x[0, 0], k=None),
     "ravel_multi_index, dtype": lambda m, x: m.ravel_multi_index(PLACES, (3, 4), dtype="int16"),
+    "histogram, integer weights": lambda m, x: m.histogram(x, 3, weights=m.arange(60, dtype="int8").reshape(x.shape)),
 }
 
 
