@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 import pytest
+from bfloat16_tools import BFLOAT16
 from distribution_cases import CASES, IDS, INVALID, OF_COUNTS, OF_REALS, WITHOUT_SCALE, Q
 
 import functad
@@ -220,7 +221,7 @@ def test_the_most_common_value_of_many():
     assert empty.mode.shape == (0,)
 
 
-def test_the_error_of_the_mean_keeps_its_dtype():
-    x = jnp.array([1.0, 3.0, jnp.nan], jnp.bfloat16)
-    found = stats.sem(x, nan_policy="omit")
-    assert found.dtype == jnp.bfloat16 and float(found) == 1.0
+@pytest.mark.parametrize("dtype", ["float16", BFLOAT16])
+def test_the_error_of_the_mean_keeps_its_dtype(dtype):
+    found = stats.sem(jnp.array([1.0, 3.0, jnp.nan], dtype), nan_policy="omit")
+    assert found.dtype == jnp.dtype(dtype) and float(found) == 1.0
