@@ -109,14 +109,9 @@ def _batch(
     args: Sequence[Any], dims: Sequence[int | None], *, call: Program, function: _FunctionOfLeaves
 ) -> tuple[list[Any], list[int | None]]:
     name = function.name
-    closed_over = len(args) - function.in_tree.num_leaves
-    if any(d is not None for d in dims[:closed_over]):
-        raise BatchingError(
-            f"vmap of {name}, a custom_vmap function: it closes over a value that is mapped, of which its rule says "
-            "nothing; pass that as an argument"
-        )
-    args, dims = args[closed_over:], dims[closed_over:]
     size = next(aval_of(a).shape[d] for a, d in zip(args, dims) if d is not None)
+    closed_over = len(args) - function.in_tree.num_leaves  # of which the rule is not told
+    args, dims = args[closed_over:], dims[closed_over:]
     front = [a if d is None else batching.bdim_at_front(a, d, size) for a, d in zip(args, dims)]
     given, options = tree_unflatten(function.in_tree, front)
     batched, _ = tree_unflatten(function.in_tree, [d is not None for d in dims])

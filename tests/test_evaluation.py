@@ -107,5 +107,7 @@ def test_a_small_part_does_not_keep_a_large_array(view):
 
 
 def test_a_large_part_or_one_of_a_small_array_is_a_view():
-    for x, part in ((jnp.ones((1000, 100)), slice(0, 600)), (jnp.ones((10, 10)), slice(0, 1))):
+    data = jnp.ones((1000, 1000))
+    for x, part in ((jnp.ones((1000, 100)), slice(0, 600)), (jnp.ones((10, 10)), slice(0, 1)), (data, slice(3, 303))):
         assert np.shares_memory(x[part]._value, x._value)
+        assert np.shares_memory(lax.slice(x, (part.start, 0), (part.stop, x.shape[1]))._value, x._value)

@@ -119,7 +119,7 @@ def angle(z: Any, deg: bool = False) -> Array:
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Array:
     """Replace NaN by `nan`, and infinities by the largest finite numbers or what is given; of complex x in both parts.
 
-    x has any shape, which the result keeps.
+    x has any shape, and the result that of x and of what is given.
 
     >>> import functad.numpy as jnp
     >>> jnp.nan_to_num(jnp.array([jnp.nan, 1.0]), nan=7.0)

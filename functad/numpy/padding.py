@@ -21,6 +21,7 @@ from functad.numpy.promotion import asarray, broadcast_operand, convert, operand
 from functad.primitives import elementwise as el
 from functad.primitives import joining, structure
 from functad.primitives.common import reshape
+from functad.tree_util import tree_leaves
 
 __all__ = ["pad"]
 
@@ -70,7 +71,8 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", **kwargs: Any) -> Ar
         lengths = None if option is None else _counts("stat_length", option, x.ndim)
         return _pad_statistic(x, widths, lengths, mode)
     if mode == "linear_ramp":
-        return _pad_ramp(x, widths, _values("end_values", 0 if option is None else option, x.ndim))
+        ends = _values("end_values", 0 if option is None else option, x.ndim, _dtype_for_ramp(x.dtype))
+        return _pad_ramp(x, widths, ends)
     if option not in (None, "even", "odd"):
         raise ArgumentError(f"pad: reflect_type must be 'even' or 'odd', got {option!r}")
     return (_pad_reflecting if option == "odd" else _pad_taking)(x, widths, mode)
@@ -94,13 +96,20 @@ def _counts(name: str, given: Any, ndim: int) -> list[tuple[int, int]]:
     return [(int(before), int(after)) for before, after in pairs]
 
 
-def _values(name: str, given: Any, ndim: int) -> Any:
+def _values(name: str, given: Any, ndim: int, dtype: np.dtype) -> Any:
     """Numbers, which may be traced, as an array of one (before, after) for each axis."""
-    values = asarray(given)
     try:
-        return broadcast_operand(values, (ndim, 2))
-    except ShapeError:
+        return broadcast_operand(_in_full(given, dtype), (ndim, 2))
+    except ValueError:  # ShapeError, or NumPy's
         raise _no_pairs(name, given, ndim) from None
+
+
+def _in_full(given: Any, dtype: np.dtype) -> Any:
+    """An array of Python's numbers in all their bits; where there are traced ones among them, in a dtype."""
+    if isinstance(given, Array):
+        return given
+    mixed = any(isinstance(v, Array) for v in tree_leaves(given))
+    return asarray(given, dtype) if mixed else asarray(np.asarray(given))
 
 
 def _no_pairs(name: str, given: Any, ndim: int) -> ShapeError:
@@ -108,11 +117,11 @@ def _no_pairs(name: str, given: Any, ndim: int) -> ShapeError:
 
 
 def _pad_constant(x: Any, widths: list[tuple[int, int]], values: Any) -> Any:
-    values = asarray(values) if isinstance(values, (list, tuple)) else operand("pad", values)
+    values = _in_full(values, x.dtype) if isinstance(values, (list, tuple)) else operand("pad", values)
     if aval_of(values).size == 1:
         value = convert(reshape(values, ()), x.dtype, x.weak_type)
         return structure.pad(x, value, [(before, after, 0) for before, after in widths])
-    pairs = convert(_values("constant_values", values, x.ndim), x.dtype)
+    pairs = convert(_values("constant_values", values, x.ndim, x.dtype), x.dtype)
     for axis, width in enumerate(widths):
         for side in (0, 1):
             config = [(0, 0, 0)] * x.ndim
