@@ -134,7 +134,8 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
     high = limits.max if posinf is None else posinf
     low = limits.min if neginf is None else neginf
     fill = [convert(operand("nan_to_num", v), x.dtype) for v in (nan, high, low)]
-    x, nan, high, low = promote_shapes("nan_to_num", x, *fill)
-    result = select(el.ne(x, x), nan, x)
-    result = select(el.eq(x, scalar(x, np.inf)), high, result)
-    return select(el.eq(x, scalar(x, -np.inf)), low, result)
+    if any(v.ndim for v in fill):
+        x, *fill = promote_shapes("nan_to_num", x, *fill)
+    result = select(el.ne(x, x), fill[0], x)
+    result = select(el.eq(x, scalar(x, np.inf)), fill[1], result)
+    return select(el.eq(x, scalar(x, -np.inf)), fill[2], result)

@@ -104,7 +104,9 @@ def _steps_to(array: Atom, view: View) -> list[Eqn] | None:
 
 
 def _is_step(eqn: Eqn, aval: Aval) -> bool:
-    return len(eqn.outvars) == 1 and isinstance(eqn.primitive.lower, Scalar) and eqn.outvars[0].aval.shape == aval.shape
+    if not isinstance(eqn.primitive.lower, Scalar) or eqn.primitive.is_open:
+        return False
+    return len(eqn.outvars) == 1 and eqn.outvars[0].aval.shape == aval.shape
 
 
 def _sliced(x: Any, repeat: Eqn | None, cut: Eqn) -> Any:

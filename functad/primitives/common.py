@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from functad import dtypes
+from functad import dtypes, machine_model
 from functad.array import ArrayImpl
 from functad.dtypes import compute_dtype, is_narrow_float, kind_of
 from functad.errors import DifferentiationError, DTypeError, ShapeError
@@ -198,7 +198,9 @@ _sum_by_halves = by_halves(sum_over)
 
 
 def _reduce_sum_impl(x: np.ndarray, *, axes: tuple[int, ...]) -> Any:
-    total = _sum_by_halves(x, axes=axes, dtype=compute_dtype(x.dtype))
+    dtype = compute_dtype(x.dtype)
+    is_small = x.size <= machine_model.PIECE_ELEMENTS
+    total = sum_over(x, axes, dtype) if is_small else _sum_by_halves(x, axes=axes, dtype=dtype)
     return total if total.dtype is x.dtype else total.astype(x.dtype, copy=False)
 
 

@@ -169,9 +169,10 @@ def _select_n_impl(which: np.ndarray, *cases: np.ndarray) -> np.ndarray:
         return np.where(which, cases[1], cases[0])
     if kind_of(which.dtype) == "u":  # before a large number becomes a negative one
         which = np.minimum(which, np.uint64(len(cases) - 1))
-    which = np.clip(which.astype(np.intp), 0, len(cases) - 1)
+    which = which.astype(np.intp)
     if len(cases) <= _MOST_CHOICES:
-        return np.choose(which, cases)
+        return np.choose(which, cases, mode="clip")
+    which = np.clip(which, 0, len(cases) - 1)
     out = np.empty_like(cases[0])
     for k, case in enumerate(cases):
         np.copyto(out, case, where=which == k)

@@ -40,6 +40,18 @@ def test_it_fuses_in_all_transforms(rule):
     assert "square_b = at_a * at_a" in str(cuda)
 
 
+def test_types_are_asked_for_no_parts_of_operands():
+    """Of what comes from few numbers, built-in operations are computed for the part that is read."""
+
+    def types(x):
+        assert x.shape == (2000, 3)
+        return x
+
+    whole_p = made(Scalar("{0} * {0}"), types)
+    found = functad.jit(lambda x: whole_p.bind(jnp.broadcast_to(x, (2000, 3)))[:5])(X[:3])
+    np.testing.assert_allclose(found, np.broadcast_to(X[:3] ** 2, (5, 3)), rtol=1e-6)
+
+
 def test_two_of_one_name_are_two():
     square_p, other_p = made(Scalar("{0} * {0}")), made(Scalar("{0} + {0}"))
     found = functad.jit(lambda x: (square_p.bind(x), other_p.bind(x)))(X)

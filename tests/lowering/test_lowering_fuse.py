@@ -140,6 +140,11 @@ def test_long_chains_of_moves_end(step: Callable[..., Any]) -> None:
     assert max(len(offset.text()) for nest in nests for _, offset, _ in nest.accesses()) < 3000
 
 
+def test_where_an_empty_array_is_reshaped_nothing_is_read() -> None:
+    program = functad.make_jaxpr(lambda x: jnp.tile(x, 2).reshape(0, 3))(functad.ShapeDtypeStruct((0,), "float32"))
+    assert all(eqn.outvars[0] in Inlining(program).inline for eqn in program.eqns)
+
+
 def test_padding_is_one_nest_with_what_it_pads_and_what_follows() -> None:
     fusion = fusion_of(lambda x: jnp.tanh(jnp.pad(x * 2.0, 1)) + 1.0, ROWS)
     assert kinds(fusion) == ["nest"]

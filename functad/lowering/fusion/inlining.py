@@ -318,7 +318,7 @@ class Inlining:
         """
         if self._depth_of(eqn) > machine_model.DEEPEST_INLINE:
             return True
-        if not rule.same_memory or eqn.invars[0] not in self.inline:
+        if not rule.same_memory or not eqn.outvars[0].aval.size or eqn.invars[0] not in self.inline:
             return False
         return any(position.length > machine_model.LONGEST_INDEX for _, position in self._alone(eqn).loaded)
 

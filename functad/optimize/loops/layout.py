@@ -37,8 +37,11 @@ def start_from_first_slices(scan: Scan) -> None:
 
 def _moved_into_start(scan: Scan, operand: Atom, var: Var) -> bool:
     """Add one stack's first slice to the start of a carry, if all that the body does with both is to add them."""
-    first, uses = _first_slice(scan, operand), scan.uses()
-    if first is None or uses[var] != 1:
+    first = _first_slice(scan, operand)
+    if first is None:
+        return False
+    uses = scan.uses()
+    if uses[var] != 1:
         return False
     for carry in scan.carries:
         adding = next((e for e in scan.eqns if var in e.invars and carry.read in e.invars), None)

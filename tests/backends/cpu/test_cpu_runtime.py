@@ -175,8 +175,9 @@ def test_helpers_start_before_the_first_call_of_what_has_work_for_them():
         assert pool.running == running
 
 
+@pytest.mark.parametrize(("number", "wanted"), [(1, 3), (3, 3), (1, 0), (3, 2)])
 @pytest.mark.parametrize("is_started", [False, True])
-def test_helpers_whose_start_is_interrupted_are_stopped(monkeypatch, is_started):
+def test_helpers_whose_start_is_interrupted_are_stopped(monkeypatch, is_started, number, wanted):
     pool = runtime().pool
     config.update("num_threads", 4)
     pool.stop()
@@ -184,23 +185,24 @@ def test_helpers_whose_start_is_interrupted_are_stopped(monkeypatch, is_started)
 
     def interrupted(thread):
         begun.append(thread)
-        if is_started or len(begun) == 1:
+        if is_started or len(begun) < number:
             start(thread)
-        if len(begun) == 2:
+        if len(begun) == number:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", interrupted)
         with pytest.raises(KeyboardInterrupt):
             pool.start()
+    sleeping = number - (not is_started)
     deadline = time.monotonic() + 10
-    while pool.words[w.SLEEPERS] < 1 + is_started and time.monotonic() < deadline:
+    while pool.words[w.SLEEPERS] < sleeping and time.monotonic() < deadline:
         time.sleep(0.001)
-    assert pool.words[w.SLEEPERS] == 1 + is_started
-    stopping = threading.Thread(target=pool.start, daemon=True)
+    assert pool.words[w.SLEEPERS] == sleeping
+    stopping = threading.Thread(target=lambda: (pool.set_threads(wanted + 1), pool.start()), daemon=True)
     stopping.start()
     stopping.join(20)
-    assert not stopping.is_alive() and not any(thread.is_alive() for thread in begun) and pool.running == 3
+    assert not stopping.is_alive() and not any(thread.is_alive() for thread in begun) and pool.running == wanted
 
 
 def test_a_hundred_thousand_jobs_with_a_changing_number_of_threads():

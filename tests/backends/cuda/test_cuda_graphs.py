@@ -343,7 +343,7 @@ def test_one_launch_is_a_graph_too_and_a_call_enters_few_functions() -> None:
         sys.setprofile(None)
     assert fake.calls == ["cuCtxGetCurrent", "cuGraphLaunch"]
     assert sorted(n for n in entered if n[0] != "<") == sorted(
-        ["start_at", "take_all", "_sort_in", "start", "replay", "__del__", "_results"]
+        ["start_at", "take_all", "_sort_in", "start", "alone", "replay", "__del__", "_results"]
     )
 
 

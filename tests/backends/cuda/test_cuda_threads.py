@@ -5,12 +5,14 @@ A profiler's function stands for signals: Python lets them in where it lets in t
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from cuda_driver_tools import F32, FakeCompiler, X, device_of, executable
 from fake_cuda import FakeCuda
 
 import functad.numpy as jnp
-from functad.backends.cuda.runtime import cublas, driver_library, pool
+from functad.backends.cuda.runtime import cublas, driver_library, pool, profiling, running
 from functad.backends.cuda.runtime import device as device_module
 from functad.errors import DeviceError
 
@@ -104,15 +106,16 @@ class Source:
 
 
 @contextmanager
-def interrupted(number: int, action: Callable[[], None]) -> Iterator[list[bool]]:
-    """Something is done at the place of that number where Python lets signals in; whether there is such a place."""
+def interrupted(number: int, action: Callable[[], None], *modules: ModuleType) -> Iterator[list[bool]]:
+    """Something is done where Python lets signals in, at the place of that number; whether there is such a place."""
+    files = [module.__file__ for module in modules]
     came: list[bool] = []
     count = 0
 
     def look(frame: Any, event: str, _: Any) -> None:
         nonlocal count
         code = frame.f_code
-        if code.co_filename != pool.__file__ or code.co_name == "__del__" or event not in ("call", "c_return"):
+        if code.co_filename not in files or code.co_name == "__del__" or event not in ("call", "c_return"):
             return
         count += 1
         if count > number and not came:
@@ -164,7 +167,7 @@ def test_signals_find_the_pool_whole(what: str) -> None:
                 held.append(memory.take(1 << 9, "taken", "by a handler"))
 
         try:
-            with interrupted(number, action) as came:
+            with interrupted(number, action, pool) as came:
                 held += memory.take_all(requests)
         except KeyboardInterrupt:
             assert what == "Ctrl-C"
@@ -221,6 +224,57 @@ def test_who_comes_while_the_same_thread_starts_kernels_is_refused(name: str, mo
     assert refused == [name]
     results += ends(lambda: step.on_device([x], device))
     assert all(result.address for result in results)
+
+
+def test_a_graph_is_started_as_it_was_found() -> None:
+    """Whoever comes in the midst, with other memory, changes it before or is refused."""
+    number, came, refused = 0, [True], 0
+    while came:
+        fake = FakeCuda()
+        device = device_of(fake)
+        step = executable(lambda x: [jnp.cumsum(jnp.cumsum(x))], X)
+        x, y = device.put(ONES), device.put(ONES)
+        for _ in range(3):
+            step.on_device([x], device)
+        fake.launches.clear()
+        others: list[Any] = []
+
+        def other(step: Any = step, y: Any = y, device: Any = device, others: list[Any] = others) -> None:
+            others.append(None)
+            with contextlib.suppress(DeviceError):
+                others[:] = step.on_device([y], device)
+
+        with interrupted(number, other, running) as came:
+            results = step.on_device([x], device)
+        assert results and any(x.address in launch["words"] for launch in fake.launches)
+        refused += others == [None]
+        number += 1
+    assert number > refused > 0
+
+
+def test_ctrl_c_leaves_no_lock_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even as long as its traceback is kept, which refers to all that was under way."""
+    monkeypatch.setattr("functad.machine_model.CUDA_COPY_BYTES", 1 << 12)
+    for name in ("CUDA_REPEATS", "CUDA_PROFILE_STARTS", "CUDA_PROFILE_STEPS"):
+        monkeypatch.setattr(f"functad.machine_model.{name}", 1)
+    number, came, kept = 0, [True], list[BaseException]()
+    while came:
+        device, step = device_of(FakeCuda()), executable(lambda x: [x + 1], X)
+        x = device.put(ONES)
+        step.placed(device)
+
+        def action() -> None:
+            raise KeyboardInterrupt
+
+        try:
+            with interrupted(number, action, running, profiling, contextlib) as came:
+                step.profile_on([x], device)
+        except KeyboardInterrupt as problem:
+            kept.append(problem)
+        assert ends(lambda: step.on_device([x], device))[0].address  # noqa: B023
+        ends(device.driver.synchronize_all)
+        number += 1
+    assert number > len(kept) > 10
 
 
 def test_who_waits_for_all_streams_while_the_same_thread_records_is_refused() -> None:

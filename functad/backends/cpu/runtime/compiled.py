@@ -332,7 +332,7 @@ def run_job(pool, block, slots, chunks, token) -> None:
     store(pool, w.JOB_CANCELLATION, token)
     publish(pool, w.CLAIM, (load(pool, w.CLAIM) | EPOCH_MASK) + 1 + chunks)
     if load(pool, w.SLEEPERS) > 0:
-        wake(pool, chunks - 1)
+        wake(pool, chunks - 1, load(pool, w.HELPERS))
     work(pool, w.CLAIM_SIZE - 1)
     spins = 0
     while load(pool, w.DONE) != chunks:
@@ -401,9 +401,9 @@ def sleep(pool, own) -> None:
     acquire_lock(pool[w.ACQUIRE], own[1], 1)
 
 
-def wake(pool, count) -> None:
-    """Wake at most `count` helpers that sleep."""
-    for i in range(load(pool, w.HELPERS)):
+def wake(pool, count, places) -> None:
+    """Wake at most `count` helpers that sleep, at so many places for helpers."""
+    for i in range(places):
         own = pool + 8 * (w.POOL_HELPER + i * w.HELPER_SIZE)
         if count > 0 and load(own, 0) == 1:
             if claim(own, 0, 1, 0) == 1:
@@ -413,9 +413,9 @@ def wake(pool, count) -> None:
 
 
 def stop(pool) -> None:
-    """Tell all helpers to leave."""
+    """Tell all helpers to leave, also one whose start was interrupted."""
     publish(pool, w.STOP, 1)
-    wake(pool, load(pool, w.HELPERS))
+    wake(pool, w.MAX_THREADS, w.MAX_THREADS)
 
 
 def finish(pool) -> None:

@@ -6,7 +6,7 @@ This file must not know how they are filled or read; it imports nothing.
 from __future__ import annotations
 
 # The pool. What changes during a run lies in cache lines (8 words) of its own.
-HELPERS = 0  # helper threads that run now
+HELPERS = 0  # helper threads that have started
 WANTED = 1  # helper threads that the thread count asks for
 SPINS = 2  # how often a helper looks for work before it sleeps
 PATIENCE = 3  # how often a thread looks for what it waits for before it lets others have its core
@@ -59,6 +59,7 @@ MEMORY_TYPE = 88  # of the type of the memory in which an array begins at a cach
 MEMORY_DTYPE = 89  # and of the dtype of that
 POOL_HELPER = 96  # for each helper 8 words: asleep (0 or 1), address of its lock
 HELPER_SIZE = 8
+MAX_THREADS = 1024  # for so many helpers there is a place
 CLAIM_SIZE = 1 << 16
 
 # What a bound tape needs for one call.

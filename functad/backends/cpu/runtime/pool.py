@@ -22,8 +22,6 @@ from functad.backends.cpu.runtime import layout as w
 from functad.system.log import logger
 from functad.system.once import hold_over_forks
 
-MAX_THREADS = 1024
-
 
 class Pool:
     """Helper threads that wait in compiled code, busily for 200 microseconds after the last work, then asleep.
@@ -36,7 +34,7 @@ class Pool:
     """
 
     def __init__(self, addresses: Mapping[str, int]) -> None:
-        self.words = _aligned_words(w.POOL_HELPER + w.HELPER_SIZE * MAX_THREADS)
+        self.words = _aligned_words(w.POOL_HELPER + w.HELPER_SIZE * w.MAX_THREADS)
         self.address = int(self.words.ctypes.data)
         self._helper = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(addresses["helper"])
         self._stop = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(addresses["stop"])
@@ -88,8 +86,8 @@ class Pool:
     def set_threads(self, count: int) -> None:
         """Let calls use `count` threads from now on. Calls under way go on, perhaps with fewer."""
         with self._lock:
-            wanted = 0 if self.words[w.ENDING] else min(count, MAX_THREADS) - 1
-            if wanted != self.words[w.HELPERS]:
+            wanted = 0 if self.words[w.ENDING] else min(count, w.MAX_THREADS) - 1
+            if wanted != len(self._threads):
                 self._stop_helpers()
             self.words[w.WANTED] = wanted
 
@@ -109,14 +107,14 @@ class Pool:
                     target=self._helper, args=arguments, name=f"functad helper {number + 1}", daemon=True
                 )
                 self._threads.append(thread)  # first: Ctrl-C may come while it starts, and it must be stopped then
-                self.words[w.HELPERS] = number + 1
                 try:
                     thread.start()
                 except RuntimeError as problem:
                     logger().warning("functad goes on with %d of %d threads: %s", number + 1, wanted + 1, problem)
                     self._threads.pop()
-                    self.words[w.WANTED] = self.words[w.HELPERS] = number
+                    self.words[w.WANTED] = number
                     break
+                self.words[w.HELPERS] = number + 1  # not before: whoever starts what is missing goes by this
 
     def stop(self) -> None:
         """Stop all helpers; the next call that wants them starts them again."""

@@ -9,7 +9,7 @@ import ctypes
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial, wraps
 from typing import Any, Protocol, TypeVar, cast
 
@@ -115,8 +115,7 @@ class CudaDriver:
         self.change_kernel: Callable[..., int] = calls.cuGraphExecKernelNodeSetParams_v2
         self._launch_graph = calls.cuGraphLaunch
         self._told_stream = _pointer(self.stream)  # in the form in which the driver takes it
-        self._recorded = threading.RLock()  # while one is, nobody may wait for all streams
-        self._is_recording = False
+        self._recorded: Any = threading.RLock()  # while one is, nobody may wait for all streams
         self._blas: tuple[cublas.Cublas | None] | None = None
 
     @_in_context
@@ -443,21 +442,15 @@ class CudaDriver:
         self.do("cuStreamSynchronize", self.stream)
         self._started = []
 
-    @contextmanager
-    def _alone_with_recording(self) -> Iterator[None]:
-        """A context in which no other thread records, nor waits for all streams.
+    def _alone_with_recording(self) -> AbstractContextManager[Any]:
+        """A lock: while this thread has it, no other one records, nor waits for all streams.
 
         Raises:
             DeviceError: this thread is in the midst of it.
         """
-        with self._recorded:
-            if self._is_recording:
-                raise driver_library.in_the_midst("a graph is recorded")
-            self._is_recording = True
-            try:
-                yield
-            finally:
-                self._is_recording = False
+        if self._recorded._is_owned():
+            raise driver_library.in_the_midst("a graph is recorded")
+        return self._recorded
 
     # --- calls ------------------------------------------------------------------------------------------
 

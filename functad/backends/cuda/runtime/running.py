@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -150,8 +150,7 @@ class Stretch:
         self._spent: dict[tuple[int, ...], int] = {}  # on changes for bases that have no graph
         product = machine_model.CUDA_PRODUCT_CHANGE
         self._change_costs = [product if isinstance(n.launch, LibraryProduct) else 1 for n in self.nodes]
-        self._lock = threading.RLock()  # the arguments of launches have one place
-        self._is_in_use = False
+        self._lock: Any = threading.RLock()  # the arguments of launches have one place
         self._replay = device.driver.replay
 
     def __del__(self) -> None:
@@ -160,33 +159,26 @@ class Stretch:
 
     def start(self, bases: tuple[int, ...]) -> None:
         """Start all launches; where they come again, as one graph. bases: where the memories begin."""
-        with self._lock:
+        with self.alone():
             graph = self._graphs.get(bases)
-            if graph is None or self._is_in_use:
-                with self.alone():
-                    graph = self._graph_for(bases)
-                    if graph is None:
-                        self.prepared.start(bases)
-                        return
-                    self._graphs[bases] = graph
+            if graph is None:
+                graph = self._graph_for(bases)
+                if graph is None:
+                    self.prepared.start(bases)
+                    return
+                self._graphs[bases] = graph
             self._latest = bases
             self._replay(self._name, graph)
 
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        """A context in which `prepared` is this thread's.
+    def alone(self) -> AbstractContextManager[Any]:
+        """A lock: while this thread has it, `prepared` and all graphs are its own.
 
         Raises:
             DeviceError: this thread is in the midst of it.
         """
-        with self._lock:
-            if self._is_in_use:
-                raise in_the_midst(f"kernels of {self._name} are started")
-            self._is_in_use = True
-            try:
-                yield
-            finally:
-                self._is_in_use = False
+        if self._lock._is_owned():
+            raise in_the_midst(f"kernels of {self._name} are started")
+        return self._lock
 
     def changed_in_place(self, number: int, bases: Sequence[int]) -> list[tuple[int, Buffer]]:
         """What a launch both reads and writes to: where it lies in a call, and what it is."""
