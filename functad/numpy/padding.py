@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.array import Array
+from functad.array import Array, ArrayImpl
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.evaluation import aval_of
@@ -21,6 +21,7 @@ from functad.numpy.promotion import asarray, broadcast_operand, convert, operand
 from functad.primitives import elementwise as el
 from functad.primitives import joining, structure
 from functad.primitives.common import reshape
+from functad.primitives.kernels.conversion import converted
 from functad.tree_util import tree_leaves
 
 __all__ = ["pad"]
@@ -99,17 +100,17 @@ def _counts(name: str, given: Any, ndim: int) -> list[tuple[int, int]]:
 def _values(name: str, given: Any, ndim: int, dtype: np.dtype) -> Any:
     """Numbers, which may be traced, as an array of one (before, after) for each axis."""
     try:
-        return broadcast_operand(_in_full(given, dtype), (ndim, 2))
+        return broadcast_operand(_in_dtype(given, dtype), (ndim, 2))
     except ValueError:  # ShapeError, or NumPy's
         raise _no_pairs(name, given, ndim) from None
 
 
-def _in_full(given: Any, dtype: np.dtype) -> Any:
-    """An array of Python's numbers in all their bits; where there are traced ones among them, in a dtype."""
+def _in_dtype(given: Any, dtype: np.dtype) -> Any:
+    """Numbers in a dtype, Python's rounded to it once; an array as it is."""
     if isinstance(given, Array):
         return given
     mixed = any(isinstance(v, Array) for v in tree_leaves(given))
-    return asarray(given, dtype) if mixed else asarray(np.asarray(given))
+    return asarray(given, dtype) if mixed else ArrayImpl(converted(np.asarray(given), dtype))
 
 
 def _no_pairs(name: str, given: Any, ndim: int) -> ShapeError:
@@ -117,7 +118,7 @@ def _no_pairs(name: str, given: Any, ndim: int) -> ShapeError:
 
 
 def _pad_constant(x: Any, widths: list[tuple[int, int]], values: Any) -> Any:
-    values = _in_full(values, x.dtype) if isinstance(values, (list, tuple)) else operand("pad", values)
+    values = _in_dtype(values, x.dtype) if isinstance(values, (list, tuple)) else operand("pad", values)
     if aval_of(values).size == 1:
         value = convert(reshape(values, ()), x.dtype, x.weak_type)
         return structure.pad(x, value, [(before, after, 0) for before, after in widths])
