@@ -282,10 +282,11 @@ def read_only_view(value: np.ndarray) -> np.ndarray:
 
 
 def detached(view: Any) -> Any:
-    """A view, or a copy of it where it would keep a large array in memory that is more than twice as large."""
+    """A view, or a copy of a small one where it would keep a large array in memory that is more than twice as large."""
     base = view.base
-    if type(base) is np.ndarray and base.nbytes > machine_model.HELD_BY_A_VIEW_BYTES and 2 * view.nbytes < base.nbytes:
-        return view.copy(order="C")
+    if type(base) is np.ndarray and base.nbytes > machine_model.HELD_BY_A_VIEW_BYTES:
+        if view.nbytes <= machine_model.COPIED_VIEW_BYTES and 2 * view.nbytes < base.nbytes:
+            return view.copy(order="C")
     return view
 
 

@@ -69,7 +69,7 @@ class custom_vmap(Decorated[P, R]):  # noqa: N801
         function = _FunctionOfLeaves(self.fun, self._rule, in_tree, name)
         values = [as_value(x, lambda: f"an argument of {name}") for x in leaves]
         program, operands = with_constants(trace_to_program(function, list(map(aval_of, values)), name=name), values)
-        outs = custom_vmap_call_p.bind(*operands, call_jaxpr=program, function=function)
+        outs = custom_vmap_call_p.bind(*operands, call=program, function=function)
         return tree_unflatten(function.out_tree, outs)
 
 
@@ -93,30 +93,25 @@ custom_vmap_call_p = OpenPrimitive("custom_vmap_call")
 setattr(custom_vmap_call_p, "multiple_results", True)  # noqa: B010  (a record's fields are read-only to type checkers)
 
 
-def _called(*args: Any, call_jaxpr: Program, function: _FunctionOfLeaves) -> list[Any]:
+def _called(*args: Any, call: Program, function: _FunctionOfLeaves) -> list[Any]:
     """The operands are what the function closes over, then its arguments."""
-    return eval_program(call_jaxpr, args)
+    return eval_program(call, args)
 
 
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, call_jaxpr: Program, **params: Any) -> tuple[Any, Any]:
-    outs = custom_vmap_call_p.bind(*primals, call_jaxpr=call_jaxpr, **params)
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, call: Program, **params: Any) -> tuple[Any, Any]:
+    outs = custom_vmap_call_p.bind(*primals, call=call, **params)
     active = [type(t) is not Zero for t in tangents]
-    _, linear = linearize_flat(lambda *args: eval_program(call_jaxpr, args), primals, active)
+    _, linear = linearize_flat(lambda *args: eval_program(call, args), primals, active)
     return outs, linear(group(active, tangents))
 
 
 def _batch(
-    args: Sequence[Any], dims: Sequence[int | None], *, call_jaxpr: Program, function: _FunctionOfLeaves
+    args: Sequence[Any], dims: Sequence[int | None], *, call: Program, function: _FunctionOfLeaves
 ) -> tuple[list[Any], list[int | None]]:
     name = function.name
-    closed_over = len(args) - function.in_tree.num_leaves
-    if any(d is not None for d in dims[:closed_over]):
-        raise BatchingError(
-            f"vmap of {name}, a custom_vmap function: it closes over a value that is mapped, of which its rule says "
-            "nothing; pass that as an argument"
-        )
-    args, dims = args[closed_over:], dims[closed_over:]
     size = next(aval_of(a).shape[d] for a, d in zip(args, dims) if d is not None)
+    closed_over = len(args) - function.in_tree.num_leaves  # of which the rule is not told
+    args, dims = args[closed_over:], dims[closed_over:]
     front = [a if d is None else batching.bdim_at_front(a, d, size) for a, d in zip(args, dims)]
     given, options = tree_unflatten(function.in_tree, front)
     batched, _ = tree_unflatten(function.in_tree, [d is not None for d in dims])
@@ -133,7 +128,7 @@ def _batch(
 
 
 mlir.register_lowering(custom_vmap_call_p, mlir.lower_fun(_called))
-custom_vmap_call_p.def_abstract_eval(lambda *avals, call_jaxpr, function: call_jaxpr.out_avals)
+custom_vmap_call_p.def_abstract_eval(lambda *avals, call, function: call.out_avals)
 ad.primitive_jvps[custom_vmap_call_p] = _jvp
 batching.primitive_batchers[custom_vmap_call_p] = _batch
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from importlib import import_module
 from numbers import Integral
+from typing import Any
 
 
 class FunctadError(Exception):
@@ -447,8 +448,10 @@ class WideningWarning(UserWarning):
     """
 
 
-def check_int(value: object, argument: str, low: int) -> None:
-    """Raise unless an argument is an int of at least so much; NumPy's integers are ints, booleans are none.
+def check_int(value: Any, argument: str, low: int) -> int:
+    """An argument as a Python int, which does not overflow; raise unless it is an int of at least so much.
+
+    NumPy's integers are ints, booleans are none.
 
     >>> check_int(0, "Dense: features", low=1)
     Traceback (most recent call last):
@@ -456,6 +459,7 @@ def check_int(value: object, argument: str, low: int) -> None:
     """
     if not is_int(value, low):
         raise ArgumentError(f"{argument} must be an int of at least {low}, got {value!r:.80}")
+    return int(value)
 
 
 def is_int(value: object, low: int) -> bool:

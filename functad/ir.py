@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import linecache
 import math
+import sys
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from types import CodeType
@@ -349,36 +350,45 @@ class Program:
     __str__ = __repr__
 
 
-def memoised(program: Program, key: tuple[Any, ...], make: Callable[[], T]) -> T:
+def memoised(program: Program, key: Hashable, make: Callable[[], T], table: dict[Any, Any] | None = None) -> T:
     """What `make` gives, kept as long as the Program lives: as one that held itself did until garbage is searched for,
-    a note stands for the Program itself."""
+    a note stands for the Program itself.
 
-    def made() -> Any:
-        found = make()
-        return _ITSELF if found is program else found
+    Kept for the named axes in scope, which rules may ask for; not if it knows an example's position along one of them.
 
-    found = kept_in(program.cache, key, made)
-    return cast(T, program if found is _ITSELF else found)
-
-
-def kept_in(table: dict[Any, Any], key: Hashable, make: Callable[[], T]) -> T:
-    """What `make` gives, kept in a table; not if it looked at what is around this run, such as the named axes."""
+    table: where it is kept, if not with the Program alone.
+    """
+    table = program.cache if table is None else table
+    axes = surroundings.axes
+    if axes:
+        key = (key, axes)
     if key in table:
-        return cast(T, table[key])
-    looks = surroundings.looks
-    made = make()
-    if surroundings.looks != looks:
+        found = table[key]
+        return cast(T, program) if found is _ITSELF else cast(T, found)
+    asked, surroundings.asked = surroundings.asked, _NONE_ASKED
+    try:
+        made = make()
+    finally:
+        asked_within, surroundings.asked = surroundings.asked, min(asked, surroundings.asked)
+    if asked_within < len(axes):
         return made
-    return cast(T, table.setdefault(key, made))  # of several threads all get that of one
+    kept = table.setdefault(key, _ITSELF if made is program else made)  # of several threads all get that of one
+    return cast(T, program) if kept is _ITSELF else cast(T, kept)
 
 
 _ITSELF = object()
+_NONE_ASKED = sys.maxsize
 
 
 class _Surroundings(threading.local):
-    """looks: how often this thread has looked at what is no part of a Program, such as the size of a named axis."""
+    """What is around this run of a thread, and no part of a Program.
 
-    looks = 0
+    axes: names and sizes of the named axes in scope, the outermost first. asked: the number of the outermost of them
+    that was asked for since what is now being memoised began.
+    """
+
+    axes: tuple[tuple[Hashable, int], ...] = ()
+    asked = _NONE_ASKED
 
 
 surroundings = _Surroundings()

@@ -287,7 +287,10 @@ class Tracer(Array):
                     f"being traced: only its shape and dtype are known.{self._where()}\n{rewrite}"
                 )
             value = value.value
-        note_look(self.owner)
+        inner = state.trace
+        while inner is not None and inner is not self.owner:
+            inner.depends_on_values = True
+            inner = inner.parent
         if self.aval.dtype is key_fry:
             raise DTypeError(f"{wanted} needs numbers, but was given {self._describe()}: {KEYS_ARE_NO_NUMBERS}")
         return np.asarray(value)
@@ -406,14 +409,6 @@ def _only_acts(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
     """Whether an operation has effects and no results."""
     rule = primitive.lower
     return isinstance(rule, Callback) and rule.effects and not infer_avals(primitive, [*map(aval_of, args)], params)
-
-
-def note_look(owner: Trace | None) -> None:
-    """Python looks at what a trace knows, or at what none does: all that is traced within it serves this run only."""
-    inner = state.trace
-    while inner is not None and inner is not owner:
-        inner.depends_on_values = True
-        inner = inner.parent
 
 
 def is_tracer(x: Any) -> bool:

@@ -20,7 +20,7 @@ from functad.config import config
 from functad.editing.placement import on_one_device
 from functad.errors import BodyError
 from functad.evaluation import aval_of
-from functad.ir import Aval, Program
+from functad.ir import Aval, Program, surroundings
 from functad.primitives.common import convert_element_type
 from functad.primitives.kernels.conversion import converted
 from functad.records import NamedTuple
@@ -61,7 +61,7 @@ def trace_body(
     arg_trees: the structure of each argument. avals: the types of all leaves. user: whom errors name, if not `fun`.
     """
     check_callable(fun, transform)
-    key = (tuple([tree.exact_key() for tree in arg_trees]), tuple(avals), config.trace_settings)
+    key = (tuple([tree.exact_key() for tree in arg_trees]), tuple(avals), config.trace_settings, surroundings.axes)
     found = remembered(known_bodies, fun)
     body = found.find(key)
     if body is None:

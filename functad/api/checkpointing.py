@@ -30,7 +30,7 @@ from functad.calls.checkpoint import remat as bind_remat
 from functad.config import config
 from functad.errors import ArgumentError, ConcretizationError
 from functad.exact import exact_key
-from functad.ir import Aval, Program
+from functad.ir import Aval, Program, surroundings
 from functad.system.recent import Recent
 from functad.tracing import Trace, Tracer, program_from_ops
 from functad.tree_util import PyTreeDef, tree_flatten, tree_unflatten
@@ -148,7 +148,7 @@ def _traced(
         signature = tuple([(where, exact_key(value)) for where, value in fixed.items()])
     except TypeError:  # a static argument has no hash
         found, signature = Recent(1), ()
-    key = (in_tree.exact_key(), tuple(avals), signature, config.trace_settings)
+    key = (in_tree.exact_key(), tuple(avals), signature, config.trace_settings, surroundings.axes)
     known = found.find(key)
     if known is not None:
         return known

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from functad.api.dispatch import Arguments, FastCall
 from functad.config import config
 from functad.exact import exact_key
-from functad.ir import Aval, Program
+from functad.ir import Aval, Program, surroundings
 from functad.records import NamedTuple
 from functad.system.recent import Recent
 from functad.tree_util import PyTreeDef
@@ -32,6 +32,7 @@ class CallKey(NamedTuple):
     avals: tuple[Aval, ...]
     statics: tuple[tuple[int | str, Hashable], ...]
     settings: tuple[Any, ...]
+    axes: tuple[tuple[Hashable, int], ...]  # that have a name around the call
 
 
 class CacheEntry(NamedTuple):
@@ -56,7 +57,7 @@ class SortedCall(NamedTuple):
     def signature(self, avals: Sequence[Aval]) -> CallKey:
         """What it is found by: values that are equal but of other types, as 1 and 1.0, are others."""
         statics = tuple([(where, exact_key(value)) for where, value in self.statics])
-        return CallKey(self.in_tree.exact_key(), tuple(avals), statics, config.trace_settings)
+        return CallKey(self.in_tree.exact_key(), tuple(avals), statics, config.trace_settings, surroundings.axes)
 
 
 class TracedCalls:

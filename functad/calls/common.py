@@ -18,7 +18,7 @@ from functad.editing.inlining import inline_calls
 from functad.editing.keys import without_keys
 from functad.editing.placement import on_one_device
 from functad.errors import ProgramError
-from functad.ir import Aval, Program, kept_in, memoised
+from functad.ir import Aval, Program, memoised
 from functad.tracing import eval_program
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ def memoised_together(programs: Sequence[Program], key: Hashable, make: Callable
                     del partners[next(iter(partners))]
                 partners[program] = {}
             table = partners[program]
-    return kept_in(table, key, make)
+    return memoised(first, key, make, table)
 
 
 def check_operands(name: str, avals: Sequence[Aval], body: Program) -> None:

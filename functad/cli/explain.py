@@ -110,7 +110,11 @@ def _module(where: str) -> Any:
         spec = importlib.util.spec_from_file_location(where, where)  # a name that no other module has
         assert spec is not None and spec.loader is not None
         module = sys.modules[where] = importlib.util.module_from_spec(spec)  # where dataclasses look for it
-        spec.loader.exec_module(module)
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            sys.modules.pop(where, None)
+            raise
         return module
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())

@@ -65,11 +65,10 @@ class Items:
     """Data to be cut into batches, which are known to be so: a list of arrays, the structure around them, sizes."""
 
     def __init__(self, data: Any, batch_size: int, function: str) -> None:
-        check_int(batch_size, f"{function}: batch_size", low=1)
+        self.batch_size = check_int(batch_size, f"{function}: batch_size", low=1)
         paths_and_leaves, self.structure = tree_flatten_with_path(data)
         self.arrays = [_source(leaf, f"{function}: data{keystr(path)}") for path, leaf in paths_and_leaves]
         self.length = _common_length([keystr(path) for path, _ in paths_and_leaves], self.arrays, function)
-        self.batch_size = int(batch_size)
 
     def take(self, index: slice | np.ndarray) -> Any:
         """A pytree like the data, of some of the items."""

@@ -96,7 +96,7 @@ class DataLoader:
     def __init__(self, items: Items, key: Any, last: str, prefetch: int, position: Sequence[Any]) -> None:
         if last not in _LAST:
             raise ArgumentError(f"loader: last is {last!r}; it must be one of {', '.join(map(repr, _LAST))}")
-        check_int(prefetch, "loader: prefetch, how many batches are made ahead,", low=0)
+        prefetch = check_int(prefetch, "loader: prefetch, how many batches are made ahead,", low=0)
         if last == "drop" and items.length < items.batch_size:
             raise ArgumentError(
                 f"loader: last='drop' leaves no batch, as there are only {items.length} items for a batch of "

@@ -86,8 +86,7 @@ def synthetic_digits(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     >>> images.shape, images.dtype, labels.dtype
     ((100, 28, 28), dtype('float32'), dtype('int32'))
     """
-    for name, value in (("n", n), ("seed", seed)):
-        check_int(value, f"synthetic_digits: {name}", low=0)
+    n, seed = check_int(n, "synthetic_digits: n", low=0), check_int(seed, "synthetic_digits: seed", low=0)
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 10, n, dtype=np.int32)
     images = np.empty((n, _SIZE, _SIZE), np.float32)

@@ -185,7 +185,7 @@ def _opened(archive: Path) -> Iterator[tarfile.TarFile]:
     try:
         with tarfile.open(archive) as files:
             yield files
-    except (tarfile.TarError, EOFError, zlib.error) as error:
+    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(
             f"{archive.name} could not be unpacked ({error}); what was downloaded is no such archive, or not all of it"
         ) from error

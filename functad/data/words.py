@@ -172,8 +172,8 @@ def buckets(lengths: Any, batch_size: int, *, key: Any = None, step: int = 16) -
     >>> buckets([3, 20, 5, 16, 4], 2, step=8)
     [(array([0, 2]), 8), (array([4]), 8), (array([3]), 16), (array([1]), 24)]
     """
-    check_int(batch_size, "buckets: batch_size", low=1)
-    check_int(step, "buckets: step", low=1)
+    batch_size = check_int(batch_size, "buckets: batch_size", low=1)
+    step = check_int(step, "buckets: step", low=1)
     rounded = -(-np.maximum(np.asarray(lengths), 1) // step) * step
     order_key, batch_key = (None, None) if key is None else random.split(key)
     order = np.arange(len(rounded)) if key is None else np.asarray(random.permutation(order_key, len(rounded)))

@@ -149,7 +149,9 @@ def _odeint(dynamics: Dynamics, options: _Options, y0: Any, times: Any, args: tu
         return state, jnp.where(state.t >= target, _interpolated(state, target), jnp.nan)
 
     start = slope(y0, times[0])
-    length = jnp.minimum(_first_length(slope, options, y0, start, times[0]), options.hmax).astype(times.dtype)
+    shortest = 4 * jnp.finfo(times.dtype).eps * jnp.abs(times[0])  # a shorter step would not change the time
+    length = jnp.maximum(_first_length(slope, options, y0, start, times[0]).astype(times.dtype), shortest)
+    length = jnp.minimum(length, options.hmax).astype(times.dtype)
     dense = jnp.stack([y0, *[jnp.zeros_like(y0)] * 4])
     state = _IntegratorState(y0, start, times[0], length, times[0], dense)
     _, ys = lax.scan(advance, state, times[1:])

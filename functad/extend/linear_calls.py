@@ -16,6 +16,7 @@ from functad.interpreters.ad import instantiate_zeros, is_undefined_primal, prim
 from functad.interpreters.batching import bdim_at_front, primitive_batchers
 from functad.ir import Aval, Zero
 from functad.records import Record
+from functad.transforms.named_axes import batched_axis
 from functad.tree_util import PyTreeDef, tree_flatten, tree_structure, tree_unflatten
 
 
@@ -95,7 +96,8 @@ def _transposed(cotangents: Sequence[Any], *args: Any, call: _Linear) -> list[An
 
 def _batched(args: Sequence[Any], dims: Sequence[int | None], *, call: _Linear) -> tuple[list[Any], list[int]]:
     size = next(a.shape[d] for a, d in zip(args, dims) if d is not None)
-    mapped = _Linear(vmap(call.fun), vmap(call.fun_transpose), call.residual_tree, call.linear_tree, call.out_tree)
+    fun, fun_transpose = (vmap(f, axis_name=batched_axis()) for f in (call.fun, call.fun_transpose))
+    mapped = _Linear(fun, fun_transpose, call.residual_tree, call.linear_tree, call.out_tree)
     outs = linear_call_p.bind(*(bdim_at_front(a, d, size) for a, d in zip(args, dims)), call=mapped)
     return list(outs), [0] * len(outs)
 

@@ -16,6 +16,7 @@ from functad.interpreters.tables import RuleTable
 from functad.ir import Primitive
 from functad.primitives.common import move_batch_axis_to_front
 from functad.transforms.batching import place_batch_axis
+from functad.transforms.named_axes import batched_axis
 
 not_mapped = None
 
@@ -37,7 +38,7 @@ def _taken(primitive: OpenPrimitive, rule: Callable[..., Any]) -> Callable[..., 
 
 def _taken_with_axis(primitive: OpenPrimitive, rule: Callable[..., Any]) -> Callable[..., Any]:
     def batch(axis_size: int, args: Any, dims: Any, **params: Any) -> Any:
-        axis = SimpleNamespace(size=axis_size, name=None, spmd_name=None)
+        axis = SimpleNamespace(size=axis_size, name=batched_axis(), spmd_name=None)
         return checked_count(rule(axis, args, dims, **params), 2, f"the batch rule of `{primitive}`")
 
     return batch
@@ -49,7 +50,9 @@ def _given_with_axis(primitive: Primitive, rule: Callable[..., Any]) -> Callable
 
 def _taken_with_size(primitive: OpenPrimitive, rule: Callable[..., Any]) -> Callable[..., Any]:
     def batch(axis_size: int, args: Any, dims: Any, **params: Any) -> Any:
-        return checked_count(rule(axis_size, None, None, args, dims, **params), 2, f"the batch rule of `{primitive}`")
+        return checked_count(
+            rule(axis_size, batched_axis(), None, args, dims, **params), 2, f"the batch rule of `{primitive}`"
+        )
 
     return batch
 

@@ -80,7 +80,10 @@ def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, kinds: str) -> np.nd
         version = np.lib.format.read_magic(file)
         if version not in _HEADERS:
             raise ValueError(f"{what} is of version {version} of NumPy's format")
-        shape, fortran_order, dtype = _HEADERS[version](file)
+        try:
+            shape, fortran_order, dtype = _HEADERS[version](file)
+        except MemoryError:  # Python's parser, of what is nested too deeply
+            raise ValueError(f"{what} has a header that cannot be parsed") from None
         if kind_of(dtype) not in kinds or (kinds != "U" and not _is_known(dtype)):
             raise ValueError(f"{what} holds values of dtype {dtype}, which save never writes")
         content = file.read()

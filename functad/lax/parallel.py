@@ -214,8 +214,8 @@ def psum_scatter(
 
 def _part(x: Any, index: Any, size: int, axis: int, tiled: bool, name: str) -> Any:
     shape = aval_of(x).shape
-    axis %= len(shape) or 1
-    if not shape or (shape[axis] % size if tiled else shape[axis] != size):
+    axis = axis_of(name, axis, len(shape))
+    if shape[axis] % size if tiled else shape[axis] != size:
         what = f"a multiple of {size}" if tiled else f"{size}, the number of examples"
         raise ArgumentError(f"lax.{name}: axis {axis} of an operand of shape {shape} must have the size {what}")
     if tiled:
@@ -248,7 +248,7 @@ def all_to_all(
     def exchanged(leaf: Any) -> Any:
         leaf = operand("all_to_all", leaf)
         rank = aval_of(leaf).ndim
-        split, joint = split_axis % rank, concat_axis % rank
+        split, joint = axis_of("all_to_all", split_axis, rank), axis_of("all_to_all", concat_axis, rank)
         gathered = all_gather(leaf, axis_name, axis_index_groups=axis_index_groups)
         own = _part(gathered, index, size, split + 1, tiled, "all_to_all")
         return _joined(own, joint, tiled)

@@ -33,6 +33,7 @@ from functad.lax.loops import while_loop
 from functad.lax.operands import axis_of, bind_checked, integers_of, same_dtype
 from functad.lax.operands import operand as _operand
 from functad.numpy import arithmetic
+from functad.numpy.index_plan import position_dtype
 from functad.numpy.promotion import asarray
 from functad.primitives import elementwise as el
 from functad.primitives import gather_scatter, joining, structure
@@ -499,7 +500,8 @@ def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Array:
     x = asarray(_operand("index_take", src))
     sizes, taken = list(x.shape), tuple(axes)
     vectors = [el.wide_indices(_operand("index_take", i), max(sizes)) for i in idxs]
-    vectors = [arithmetic.mod(v, sizes[axis]) for v, axis in zip(vectors, taken)]
+    dtype = position_dtype(x.shape)
+    vectors = [convert_element_type(arithmetic.mod(v, sizes[axis]), dtype) for v, axis in zip(vectors, taken)]
     indices = joining.concatenate([v.reshape(-1, 1) for v in vectors], dimension=1)
     for axis in taken:
         sizes[axis] = 1

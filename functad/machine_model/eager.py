@@ -97,5 +97,9 @@ MOST_COMPOUND_OPERATIONS = 400
 """operations of a function that runs as one; with more, to record them takes longer than is gained. Bound."""
 
 HELD_BY_A_VIEW_BYTES = 1 << 16
-"""bytes of an array, at most, that an un-jitted view of less than half of it keeps in memory: larger ones are let go,
-and the view is copied. A copy takes 0.4 µs of the 1 µs of `x[i]`. Chosen."""
+"""bytes of an array, at most, that a small un-jitted view of less than half of it keeps in memory: larger ones are let
+go, and the view is copied. A copy takes 0.4 µs of the 1 µs of `x[i]`. Chosen."""
+
+COPIED_VIEW_BYTES = 1 << 20
+"""bytes of such a view, at most: to copy them takes 70 µs, and larger views are slices of data sets, which live anyway.
+Chosen."""

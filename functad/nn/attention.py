@@ -6,6 +6,7 @@ Knows nothing of layers.
 from __future__ import annotations
 
 import math
+from numbers import Integral
 from typing import Any
 
 from functad import lax
@@ -96,7 +97,7 @@ def dot_product_attention(
         None if bias is None else _grouped("bias", bias, logits),
         None if mask is None else _grouped("mask", _booleans(mask), logits),
         is_causal,
-        (local_window_size, local_window_size) if isinstance(local_window_size, int) else local_window_size,
+        _window(local_window_size),
         lengths,
         _lengths("key_value_seq_lengths", key_value_seq_lengths, batch),
     )
@@ -271,6 +272,14 @@ def _booleans(mask: Any) -> Array:
             "bias"
         )
     return mask
+
+
+def _window(size: Any) -> Any:
+    """How far a query may look before and after itself; as Python's ints, as some of NumPy's have no negative ones."""
+    if size is None:
+        return None
+    sides = (size, size) if isinstance(size, Integral) else size
+    return tuple(int(side) if isinstance(side, Integral) else side for side in sides)
 
 
 def _lengths(name: str, lengths: Any, batch: int) -> Array | None:

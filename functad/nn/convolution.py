@@ -71,8 +71,8 @@ def Conv(
     strides_ = per_axis(strides, rank, "strides", name)
     dilation_ = per_axis(dilation, rank, "dilation", name)
     padding_ = checked_padding(padding, rank, name)
-    check_int(features, "Conv: features", low=1)
-    check_int(groups, f"{name}: groups", low=1)
+    features = check_int(features, "Conv: features", low=1)
+    groups = check_int(groups, f"{name}: groups", low=1)
     if features % groups:
         raise ArgumentError(f"{name}: groups={groups} must divide the {features} output channels")
     wanted_params: dict[str, tuple[int | None, ...]] = {"kernel": (*window, None, features)}
@@ -176,7 +176,7 @@ def ConvTranspose(
     rank = len(window)
     strides_ = per_axis(strides, rank, "strides", name)
     padding_ = checked_padding(padding, rank, name)
-    check_int(features, "ConvTranspose: features", low=1)
+    features = check_int(features, "ConvTranspose: features", low=1)
     wanted: dict[str, tuple[int | None, ...]] = {"kernel": (*window, None, features)}
     if use_bias:
         wanted["bias"] = (features,)

@@ -48,8 +48,8 @@ def Embedding(count: int, features: int, embedding_init: Initializer = _NORMAL, 
     Array([1., 1., 0., 0., 2.], dtype=float32)
     """
     name = f"Embedding({count}, {features})"
-    check_int(count, "Embedding: count", low=1)
-    check_int(features, "Embedding: features", low=1)
+    count = check_int(count, "Embedding: count", low=1)
+    features = check_int(features, "Embedding: features", low=1)
     wanted: dict[str, tuple[int | None, ...]] = {"embedding": (count, features)}
 
     def init(key: Any, x: Any) -> dict[str, Any]:

@@ -408,7 +408,7 @@ def logsumexp(
     >>> logsumexp(jnp.array([1000., 1000.]))
     Array(1000.6932, dtype=float32)
     """
-    total, peak = sum_and_peak(_inexact(a), axis, b, keepdims, where)
+    total, peak = sum_and_peak(a, axis, b, keepdims, where)
     if return_sign:
         return jnp.log(jnp.abs(total)) + peak, jnp.sign(total)
     return jnp.log(total) + peak
@@ -488,8 +488,7 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
             f"choose one in {-x.ndim - 1}..{x.ndim}"
         )
     place = axis % (x.ndim + 1)
-    if kind_of(x.dtype) in "iu" and count > jnp.iinfo(x.dtype).max:
-        x = x.astype("int64" if x.dtype.itemsize >= 4 else "int32")
+    x = comparable(x, count)
     classes = jnp.arange(count, dtype=x.dtype).reshape((1,) * place + (count,) + (1,) * (x.ndim - place))
     same = jnp.expand_dims(x, place) == classes
     return same.astype(dtypes.default_float_dtype() if dtype is None else dtype)
@@ -500,6 +499,7 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
 
 def sum_and_peak(a: Any, axis: AxisArgument, b: Any = None, keepdims: bool = False, where: Any = None) -> Any:
     """`(total, peak)` with `sum(b * exp(a)) = total * exp(peak)`: the peak, a constant, is the largest term's."""
+    a = _inexact(a)
     if b is not None:
         a, b = jnp.broadcast_arrays(a, jnp.asarray(b, a.dtype))
         # A factor of 0 takes no part, even of an infinite term.
@@ -512,6 +512,13 @@ def sum_and_peak(a: Any, axis: AxisArgument, b: Any = None, keepdims: bool = Fal
     exps = jnp.exp(a - peak)
     total = jnp.sum(exps if b is None else b * exps, axis, keepdims=keepdims, where=where)
     return total, peak if keepdims else jnp.reshape(peak, total.shape)
+
+
+def comparable(numbers: Any, count: int) -> Any:
+    """Integers of a dtype that holds `count`, too, which in a comparison would wrap around."""
+    if kind_of(numbers.dtype) in "iu" and count > jnp.iinfo(numbers.dtype).max:
+        return numbers.astype("int64" if numbers.dtype.itemsize >= 4 else "int32")
+    return numbers
 
 
 def first_outside(numbers: Any, count: int) -> Any:

@@ -6,7 +6,7 @@ Knows shapes and random keys; no layers. An initializer is called as `init(key, 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -324,7 +324,7 @@ def _fans(shape: tuple[int, ...], in_axis: Axes, out_axis: Axes, batch_axis: Axe
 
 
 def _size(shape: tuple[int, ...], axes: Axes, name: str) -> int:
-    numbers = (axes,) if isinstance(axes, int) else tuple(axes)
+    numbers = tuple(axes) if isinstance(axes, Iterable) else (axes,)
     for axis in numbers:
         if not -len(shape) <= axis < len(shape):
             raise ShapeError(

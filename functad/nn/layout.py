@@ -6,6 +6,7 @@ Knows shapes and the arguments that convolution and pooling share; computes noth
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 from functad.errors import ArgumentError, ShapeError, is_int
@@ -25,7 +26,7 @@ def window_and_layout(window: int | Sequence[int], layout: str | None, name: str
     """
     if layout is not None and layout not in _RANKS:
         raise ArgumentError(f"{name}: layout={layout!r} must be one of {', '.join(_RANKS)}")
-    if isinstance(window, int):
+    if isinstance(window, Integral):
         if layout is None:
             raise ArgumentError(
                 f"{name}: the window {window} does not say how many axes it has; write ({window}, {window}) "
@@ -65,12 +66,12 @@ def checked_padding(padding: PaddingArgument, rank: int, name: str) -> str | tup
         return padding.upper()
     entries: Sequence[Any] = tuple(padding) if isinstance(padding, Sequence) else (padding,) * rank
     pairs = tuple(tuple(e) if isinstance(e, Sequence) else (e, e) for e in entries)
-    if len(pairs) != rank or any(len(p) != 2 or not all(isinstance(v, int) for v in p) for p in pairs):
+    if len(pairs) != rank or any(len(p) != 2 or not all(isinstance(v, Integral) for v in p) for p in pairs):
         raise ArgumentError(
             f"{name}: padding={padding!r} must be an integer, or an integer or a (low, high) pair for each "
             f"of the {rank} spatial axes"
         )
-    return pairs
+    return tuple((int(low), int(high)) for low, high in pairs)
 
 
 def check_input(shape: tuple[int, ...], layout: str, name: str) -> None:

@@ -45,7 +45,7 @@ def Dense(
     ((3, 4), (4,), (2, 4))
     """
     name = f"Dense({features})"
-    check_int(features, "Dense: features", low=1)
+    features = check_int(features, "Dense: features", low=1)
     wanted: dict[str, tuple[int | None, ...]] = {"kernel": (None, features)}
     if use_bias:
         wanted["bias"] = (features,)

@@ -11,6 +11,7 @@ from functad import numpy as jnp
 from functad.array import Array
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError, is_int
+from functad.nn.functions import comparable
 from functad.nn.losses import logits_and_labels
 
 
@@ -51,7 +52,7 @@ def top_k_accuracy(logits: Any, labels: Any, k: int) -> Array:
     classes = logits.shape[-1]
     if not is_int(k, 1) or k > classes:
         raise ArgumentError(f"top_k_accuracy: k={k!r} must be an int of 1 to {classes}, the number of classes")
-    labels = labels[..., None]
+    labels = comparable(labels, classes)[..., None]
     own = jnp.take_along_axis(logits, labels, -1)
     # Said of those behind: comparisons with NaN are False, so that one comes before all numbers, and before itself.
     behind = (logits < own) | ((logits == own) & (jnp.arange(classes) >= labels))
@@ -87,6 +88,7 @@ def confusion_matrix(predicted: Any, labels: Any, classes: int) -> Array:
     for name, x in (("predicted", predicted), ("labels", labels)):
         if kind_of(x.dtype) not in "iub":
             raise DTypeError(f"confusion_matrix: {name} has dtype {x.dtype}, but must hold the numbers of classes")
+    predicted, labels = comparable(predicted, classes), comparable(labels, classes)
     counted = (labels >= 0) & (labels < classes) & (predicted >= 0) & (predicted < classes)
     pairs = jnp.where(counted, labels.astype("int32") * classes + predicted.astype("int32"), classes * classes)
     counts = jnp.bincount(jnp.ravel(pairs), length=classes * classes + 1)

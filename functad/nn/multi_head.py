@@ -140,7 +140,7 @@ def MultiHeadAttention(
     ((2, 5, 16), (2, 5, 16))
     """
     name = f"MultiHeadAttention({heads})"
-    check_int(heads, "MultiHeadAttention: heads", low=1)
+    heads = check_int(heads, "MultiHeadAttention: heads", low=1)
     drop = Dropout(dropout)
 
     def dense(size: int) -> Layer:

@@ -88,7 +88,7 @@ def GroupNorm(groups: int, axis: int = 1, epsilon: float = 1e-5) -> Layer:
     >>> layer.apply(layer.init(functad.random.key(0), x), x)[0, 0].round(3)
     Array([-1.342, -0.447], dtype=float32)
     """
-    check_int(groups, "GroupNorm: groups", low=1)
+    groups = check_int(groups, "GroupNorm: groups", low=1)
     return _grouped(f"GroupNorm({groups})", groups, axis, epsilon)
 
 

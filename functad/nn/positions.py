@@ -39,7 +39,7 @@ def LearnedPositions(steps: int, embedding_init: Initializer = _SMALL) -> Layer:
     True
     """
     name = f"LearnedPositions({steps})"
-    check_int(steps, "LearnedPositions: steps", low=1)
+    steps = check_int(steps, "LearnedPositions: steps", low=1)
 
     def init(key: Any, x: Any) -> dict[str, Any]:
         x = struct_of(x)

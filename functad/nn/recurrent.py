@@ -246,7 +246,7 @@ def _recurrent(
     use_bias: bool,
     unroll: int | bool,
 ) -> Recurrent:
-    check_int(features, f"{kind}: features", low=1)
+    features = check_int(features, f"{kind}: features", low=1)
     name, as_made = f"{kind}({features})", return_sequences
     columns = cell.blocks * features
     wanted: dict[str, tuple[int | None, ...]] = {"kernel": (None, columns), "recurrent_kernel": (features, columns)}

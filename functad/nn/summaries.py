@@ -148,7 +148,7 @@ def summary(layer: Layer, x: Any, *, depth: int | None = None, train: bool = Fal
     """
     check_layers((layer,), "summary")
     if depth is not None:
-        check_int(depth, "summary: depth", low=1)
+        depth = check_int(depth, "summary: depth", low=1)
     x = struct_of(x)
     params = eval_shape(lambda x: layer.init(random.key(0), x), x)
     if isinstance(layer, Buffered):

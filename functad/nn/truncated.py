@@ -35,7 +35,7 @@ def windows(sequences: Any, size: int, axis: int = 1) -> Iterator[Any]:
     >>> [window.tolist() for window in windows(np.arange(5)[None], 2)]
     [[[0, 1]], [[2, 3]], [[4]]]
     """
-    check_int(size, "windows: size", low=1)
+    size = check_int(size, "windows: size", low=1)
     shapes = [jnp.shape(leaf) for leaf in tree_leaves(sequences)]
     if not all(-len(shape) <= axis < len(shape) for shape in shapes):
         raise ShapeError(f"windows: every array needs an axis {axis} over the steps, but the shapes are {shapes}")

@@ -104,7 +104,7 @@ def SpectralNorm(layer: Layer, steps: int = 1, epsilon: float = 1e-12, weights: 
     Array([[1.  , 0.25]], dtype=float32)
     """
     check_layers((layer,), "SpectralNorm")
-    check_int(steps, "SpectralNorm: steps", low=1)
+    steps = check_int(steps, "SpectralNorm: steps", low=1)
 
     def buffers(x: Any) -> dict[str, Any]:
         x = struct_of(x)

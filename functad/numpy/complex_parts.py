@@ -119,7 +119,7 @@ def angle(z: Any, deg: bool = False) -> Array:
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Array:
     """Replace NaN by `nan`, and infinities by the largest finite numbers or what is given; of complex x in both parts.
 
-    x has any shape, which the result keeps.
+    x has any shape, and the result that of x and of what is given.
 
     >>> import functad.numpy as jnp
     >>> jnp.nan_to_num(jnp.array([jnp.nan, 1.0]), nan=7.0)
@@ -134,7 +134,8 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
     high = limits.max if posinf is None else posinf
     low = limits.min if neginf is None else neginf
     fill = [convert(operand("nan_to_num", v), x.dtype) for v in (nan, high, low)]
-    x, nan, high, low = promote_shapes("nan_to_num", x, *fill)
-    result = select(el.ne(x, x), nan, x)
-    result = select(el.eq(x, scalar(x, np.inf)), high, result)
-    return select(el.eq(x, scalar(x, -np.inf)), low, result)
+    if any(v.ndim for v in fill):
+        x, *fill = promote_shapes("nan_to_num", x, *fill)
+    result = select(el.ne(x, x), fill[0], x)
+    result = select(el.eq(x, scalar(x, np.inf)), fill[1], result)
+    return select(el.eq(x, scalar(x, -np.inf)), fill[2], result)

@@ -101,7 +101,7 @@ def window_of(shape: tuple[int, ...], entries: Sequence[IndexEntry]) -> Window |
 
 def position_dtype(shape: tuple[int, ...]) -> np.dtype:
     """The dtype that holds each position in an array of that shape, and one on either side."""
-    return np.dtype(np.int32 if max(shape, default=0) <= np.iinfo(np.int32).max else np.int64)
+    return np.dtype(np.int32 if max(shape, default=0) < 2**31 else np.int64)
 
 
 def joint_positions(shape: tuple[int, ...], positions: Sequence[Any]) -> list[Any]:

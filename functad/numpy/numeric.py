@@ -351,6 +351,9 @@ def _slide(x: Any, kernel: Any, padding: tuple[int, int]) -> Any:
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Array:
     """Apply a function of a vector, by `vmap`, to every line along an axis; the shape of its result replaces the axis.
 
+    Raises:
+        ConcretizationError: the function looks at values, by `if` or one of NumPy's own functions: lines are traced.
+
     >>> import functad.numpy as jnp
     >>> jnp.apply_along_axis(jnp.sum, 1, jnp.array([[1, 2], [3, 4]]))
     Array([3, 7], dtype=int32)

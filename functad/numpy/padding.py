@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from functad.array import Array
+from functad.array import Array, ArrayImpl
 from functad.dtypes import kind_of
 from functad.errors import ArgumentError, DTypeError, ShapeError
 from functad.evaluation import aval_of
@@ -21,6 +21,8 @@ from functad.numpy.promotion import asarray, broadcast_operand, convert, operand
 from functad.primitives import elementwise as el
 from functad.primitives import joining, structure
 from functad.primitives.common import reshape
+from functad.primitives.kernels.conversion import converted
+from functad.tree_util import tree_leaves
 
 __all__ = ["pad"]
 
@@ -70,7 +72,8 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", **kwargs: Any) -> Ar
         lengths = None if option is None else _counts("stat_length", option, x.ndim)
         return _pad_statistic(x, widths, lengths, mode)
     if mode == "linear_ramp":
-        return _pad_ramp(x, widths, _values("end_values", 0 if option is None else option, x.ndim))
+        ends = _values("end_values", 0 if option is None else option, x.ndim, _dtype_for_ramp(x.dtype))
+        return _pad_ramp(x, widths, ends)
     if option not in (None, "even", "odd"):
         raise ArgumentError(f"pad: reflect_type must be 'even' or 'odd', got {option!r}")
     return (_pad_reflecting if option == "odd" else _pad_taking)(x, widths, mode)
@@ -94,13 +97,20 @@ def _counts(name: str, given: Any, ndim: int) -> list[tuple[int, int]]:
     return [(int(before), int(after)) for before, after in pairs]
 
 
-def _values(name: str, given: Any, ndim: int) -> Any:
+def _values(name: str, given: Any, ndim: int, dtype: np.dtype) -> Any:
     """Numbers, which may be traced, as an array of one (before, after) for each axis."""
-    values = asarray(given)
     try:
-        return broadcast_operand(values, (ndim, 2))
-    except ShapeError:
+        return broadcast_operand(_in_dtype(given, dtype), (ndim, 2))
+    except ValueError:  # ShapeError, or NumPy's
         raise _no_pairs(name, given, ndim) from None
+
+
+def _in_dtype(given: Any, dtype: np.dtype) -> Any:
+    """Numbers in a dtype, Python's rounded to it once; an array as it is."""
+    if isinstance(given, Array):
+        return given
+    mixed = any(isinstance(v, Array) for v in tree_leaves(given))
+    return asarray(given, dtype) if mixed else ArrayImpl(converted(np.asarray(given), dtype))
 
 
 def _no_pairs(name: str, given: Any, ndim: int) -> ShapeError:
@@ -108,11 +118,11 @@ def _no_pairs(name: str, given: Any, ndim: int) -> ShapeError:
 
 
 def _pad_constant(x: Any, widths: list[tuple[int, int]], values: Any) -> Any:
-    values = asarray(values) if isinstance(values, (list, tuple)) else operand("pad", values)
+    values = _in_dtype(values, x.dtype) if isinstance(values, (list, tuple)) else operand("pad", values)
     if aval_of(values).size == 1:
         value = convert(reshape(values, ()), x.dtype, x.weak_type)
         return structure.pad(x, value, [(before, after, 0) for before, after in widths])
-    pairs = convert(_values("constant_values", values, x.ndim), x.dtype)
+    pairs = convert(_values("constant_values", values, x.ndim, x.dtype), x.dtype)
     for axis, width in enumerate(widths):
         for side in (0, 1):
             config = [(0, 0, 0)] * x.ndim

@@ -31,6 +31,7 @@ from functad.numpy.promotion import (
     promote_dtypes_inexact,
 )
 from functad.primitives import structure
+from functad.tree_util import tree_leaves
 
 __all__ = [
     "poly",
@@ -154,7 +155,11 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Array:
     >>> jnp.polyint(jnp.array([2, 3]))
     Array([1., 3., 0.], dtype=float32)
     """
-    x, constants = promote_dtypes_inexact(asarray(p), jnp.ravel(0 if k is None else k))
+    (x,) = promote_dtypes_inexact(asarray(p))
+    k = 0 if k is None else k
+    if all(type(c) in (bool, int, float) for c in tree_leaves(k)):  # Python's take the dtype of p
+        k = asarray(k, x.dtype)
+    x, constants = promote_dtypes_inexact(x, jnp.ravel(k))
     if constants.size not in (1, m):
         raise ArgumentError(f"polyint: k must be one constant or {m} of them, got {k}")
     constants = broadcast_operand(constants, (m,))

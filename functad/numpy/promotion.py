@@ -234,6 +234,13 @@ def _abbreviated(x: Any) -> str:
 # --- dtypes -----------------------------------------------------------------------------------------
 
 
+def widened(x: Any) -> Array:
+    """The same in float32 at least."""
+    x = asarray(x)
+    dtype = dtypes.promote_types(x.dtype, dtypes.float32)
+    return x if x.dtype == dtype else convert(x, dtype)
+
+
 def operand(name: str, x: Any) -> Any:
     """x as an operand of a function: Python and NumPy scalars stay scalars, everything else becomes an Array."""
     if isinstance(x, np.generic):
@@ -440,13 +447,6 @@ def promote_args_numeric(name: str, *args: Any) -> list[Array]:
 
 
 # --- axes -------------------------------------------------------------------------------------------
-
-
-def widened(x: Any) -> Array:
-    """The same in float32 at least."""
-    x = asarray(x)
-    dtype = dtypes.promote_types(x.dtype, dtypes.float32)
-    return x if x.dtype == dtype else convert(x, dtype)
 
 
 def canonical_axis(name: str, axis: Any, ndim: int) -> int:

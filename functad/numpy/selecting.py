@@ -349,6 +349,7 @@ def repeat(a: Any, repeats: Any, axis: Any = None, *, total_repeat_length: int |
         kept = [i for i in range(x.ndim + 1) if i != place + 1]
         spread = structure.broadcast_in_dim(x, shape=shape, broadcast_dimensions=kept)
         return reshape_to(spread, (*x.shape[:place], length * count, *x.shape[place + 1 :]))
+    counts = counts.astype(np.int64, casting="same_kind")  # NumPy refuses uint64
     positions = np.repeat(np.arange(length), np.broadcast_to(counts.ravel(), (length,)))
     if total_repeat_length is not None:
         missing = max(total_repeat_length - len(positions), 0)

@@ -184,7 +184,7 @@ def median(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = F
     >>> jnp.median(jnp.array([3.0, 1.0, 2.0, 9.0]))
     Array(2.5, dtype=float32)
     """
-    return quantile(a, 0.5, axis, out, method="midpoint", keepdims=keepdims)
+    return _quantile("median", a, 0.5, axis, out, "midpoint", keepdims, None, skip_nan=False)
 
 
 def nanmedian(
@@ -196,7 +196,7 @@ def nanmedian(
     >>> jnp.nanmedian(jnp.array([3.0, jnp.nan, 1.0]))
     Array(2., dtype=float32)
     """
-    return nanquantile(a, 0.5, axis, out, method="midpoint", keepdims=keepdims)
+    return _quantile("nanmedian", a, 0.5, axis, out, "midpoint", keepdims, None, skip_nan=True)
 
 
 def _quantile(

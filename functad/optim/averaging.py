@@ -110,7 +110,7 @@ def MultiSteps(
     [-2.]
     """
     check_optimizer(opt, "MultiSteps: opt")
-    check_int(every_k_schedule, "MultiSteps: every_k_schedule", low=1)
+    every_k_schedule = check_int(every_k_schedule, "MultiSteps: every_k_schedule", low=1)
 
     def init(params: Any) -> MultiStepsState:
         return MultiStepsState(jnp.zeros((), "int32"), opt.init(params), zeros_for(params, accumulator_dtype))
@@ -152,7 +152,7 @@ def apply_if_finite(inner: Optimizer, max_consecutive_errors: int) -> Optimizer:
     (Array([0.], dtype=float32), Array(1, dtype=int32))
     """
     check_optimizer(inner, "apply_if_finite: inner")
-    check_int(max_consecutive_errors, "apply_if_finite: max_consecutive_errors", low=0)
+    max_consecutive_errors = check_int(max_consecutive_errors, "apply_if_finite: max_consecutive_errors", low=0)
 
     def init(params: Any) -> ApplyIfFiniteState:
         zero = jnp.zeros((), "int32")
@@ -277,7 +277,7 @@ def rescaled(factor: LossScale, grads: Any, period: int = 2000) -> LossScale:
     Array(4., dtype=float32)
     """
     _check_made_by(factor, LossScale, "rescaled: the factor", "loss_scale()")
-    check_int(period, "rescaled: period", low=1)
+    period = check_int(period, "rescaled: period", low=1)
     finite = all_finite(grads)
     steps = jnp.where(finite, factor.steps + 1, 0)
     doubled = jnp.where(factor.scale < 2.0**127, factor.scale * 2, factor.scale)

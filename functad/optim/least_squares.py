@@ -113,7 +113,7 @@ def levenberg_marquardt(
     >>> {name: float(value.round(3)) for name, value in found.params.items()}
     {'a': 3.0, 'rate': 0.5}
     """
-    check_int(maxiter, "levenberg_marquardt: maxiter", low=0)
+    maxiter = check_int(maxiter, "levenberg_marquardt: maxiter", low=0)
     check_number(damping, "levenberg_marquardt: damping", low=0.0)
     x, unravel = ravel_pytree(params)
     _check(x, "params")

@@ -60,7 +60,7 @@ def scale_by_lbfgs(memory_size: int = 10, scale_init_precond: bool = True) -> Op
     >>> direction.round(4)  # that of Newton's method
     Array([0. , 0.5], dtype=float32)
     """
-    check_int(memory_size, "scale_by_lbfgs: memory_size", low=1)
+    memory_size = check_int(memory_size, "scale_by_lbfgs: memory_size", low=1)
 
     def init(params: Any) -> ScaleByLBFGSState:
         if any(jnp.iscomplexobj(leaf) for leaf in tree_leaves(params)):

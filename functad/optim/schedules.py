@@ -40,7 +40,8 @@ def linear_schedule(init_value: float, end_value: float, transition_steps: int, 
 
     def schedule(step: Any) -> Any:
         share = jnp.clip((step - transition_begin) / transition_steps, 0.0, 1.0)
-        return init_value * (1.0 - share) + end_value * share  # exact at both ends
+        # Exact at both ends, and constant between equal ones.
+        return jnp.where(share < 1.0, init_value + (end_value - init_value) * share, end_value)
 
     return schedule
 

@@ -177,13 +177,14 @@ def _dot_general_transpose(
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
     batch_count = len(lhs_batch)
     lhs_free_count = lhs.ndim - len(lhs_contract) - batch_count
+    asked: dict[str, Any] = {"precision": precision, "preferred_element_type": preferred_element_type}
     if is_linear(lhs):
         kept = tuple(range(batch_count + lhs_free_count, aval_of(ct).ndim))
         axes = (lhs_batch, lhs_contract, rhs_batch, rhs_contract)
-        return [_cotangent(ct, lhs, rhs, kept, *axes, precision), None]
+        return [_cotangent(ct, lhs, rhs, kept, *axes, **asked), None]
     kept = tuple(range(batch_count, batch_count + lhs_free_count))
     axes = (rhs_batch, rhs_contract, lhs_batch, lhs_contract)
-    return [None, _cotangent(ct, rhs, lhs, kept, *axes, precision)]
+    return [None, _cotangent(ct, rhs, lhs, kept, *axes, **asked)]
 
 
 def _cotangent(
@@ -195,12 +196,12 @@ def _cotangent(
     x_contract: Dims,
     other_batch: Dims,
     other_contract: Dims,
-    precision: str | None,
+    **asked: Any,
 ) -> Any:
     """The cotangent of operand x: ct contracted with the free axes of the other operand."""
     axes = (other_free_in_ct, x_batch, x_contract, other_batch, other_contract)
     numbers, permutation = _transposed_numbers(x.ndim, other.ndim, *axes)
-    product = dot_general(ct, convert_element_type(other, ct.dtype), numbers, precision=precision)
+    product = dot_general(ct, convert_element_type(other, ct.dtype), numbers, **asked)
     return convert_element_type(transpose(product, permutation), x.dtype)
 
 

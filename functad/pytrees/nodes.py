@@ -228,7 +228,7 @@ def is_namedtuple(cls: type) -> bool:
     return KINDS[cls] is not None and cls not in _registered
 
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # a search for garbage in between may run code that looks classes up, too
 KINDS = Kinds()
 LEAF_TYPES: set[type] = set()  # the classes whose kind is None, to test many children in one call
 _registered: set[type] = set()

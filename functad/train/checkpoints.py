@@ -44,11 +44,10 @@ class Checkpoints:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, every: int | None = None, keep: int = 1) -> None:
-        for name, value in (("every", every), ("keep", keep)):
-            if value is not None:
-                check_int(value, f"Checkpoints: {name}", low=1)
+        self.every = None if every is None else check_int(every, "Checkpoints: every", low=1)
+        self.keep = check_int(keep, "Checkpoints: keep", low=1)
         io.check_writable(path)
-        self.path, self.every, self.keep = Path(path), every, keep
+        self.path = Path(path)
         self.saved: tuple[int, int] | None = None
 
     def save(self, run: Run) -> None:

@@ -16,6 +16,7 @@ from functad.api.bodies import explained_call
 from functad.array import Array
 from functad.data import batches
 from functad.errors import ArgumentError
+from functad.numpy.promotion import widened
 from functad.train.steps import StepMetrics
 from functad.tree_util import tree_leaves, tree_map
 
@@ -40,8 +41,8 @@ def evaluator(
     @jit
     def totals(params: Any, state: Any, batch: Any) -> Any:
         value, metrics, _ = evaluated(loss, params, state, batch, None)
-        length = jnp.float32(len(tree_leaves(batch)[0]))  # no mean of 16 bits is multiplied in its own
-        return tree_map(lambda mean: mean * length, {"loss": value, **metrics})
+        length = len(tree_leaves(batch)[0])  # no mean of 16 bits is multiplied in its own
+        return tree_map(lambda mean: widened(mean) * length, {"loss": value, **metrics})
 
     def evaluate(params: Any, state: Any, data: Any) -> dict[str, float]:
         found, length = StepMetrics(), check_not_empty(data)

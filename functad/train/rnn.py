@@ -62,7 +62,7 @@ def rnn(
         raise ArgumentError(
             f"rnn: an image of {_PIXELS} pixels cannot be cut into {steps} equal strips; try 4, 14 or 28"
         )
-    check_int(layers, "rnn: layers", low=1)
+    layers = check_int(layers, "rnn: layers", low=1)
     for what, choice, known in (
         ("cell", cell, CELLS),
         ("nonlinearity", nonlinearity, NONLINEARITIES),

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functad.errors import UnboundAxisError
 from functad.ir import surroundings
 from functad.records import NamedTuple
-from functad.tracing import Tracer, note_look
+from functad.tracing import Tracer
 
 
 class NamedAxis(NamedTuple):
@@ -34,12 +34,13 @@ _state = _AxesInScope()
 @contextmanager
 def naming(name: Hashable, size: int, position: Tracer) -> Iterator[None]:
     """Entered while a function mapped under this name is traced."""
-    outer = _state.axes
+    outer, outer_types = _state.axes, surroundings.axes
     _state.axes = (*outer, NamedAxis(name, size, position))
+    surroundings.axes = (*outer_types, (name, size))
     try:
         yield
     finally:
-        _state.axes = outer
+        _state.axes, surroundings.axes = outer, outer_types
 
 
 class batching:
@@ -66,12 +67,10 @@ def batched_axis() -> Hashable:
 def axis_named(name: Hashable) -> NamedAxis:
     """The innermost axis of this name. Whoever asks knows its size: a Program traced within serves no other axis."""
     axes: tuple[NamedAxis, ...] = _state.axes
-    surroundings.looks += 1
-    for axis in axes[::-1]:
-        if axis.name == name:
-            note_look(axis.position.owner)
-            return axis
-    note_look(None)
+    for number in reversed(range(len(axes))):
+        if axes[number].name == name:
+            surroundings.asked = min(surroundings.asked, number)
+            return axes[number]
     known = ", ".join(repr(a.name) for a in axes) or "none"
     raise UnboundAxisError(
         f"unbound axis name: {name!r}. Axes that have a name here: {known}. Map the function that reduces over it by "

@@ -307,6 +307,7 @@ HOSTILE = {
     "header of no literal": ({"entries": [("array", header("{'descr': '<f4', ("))]}, "is damaged"),
     "header of lines": ({"entries": [("array", header("if 1:\n  2\n 3"))]}, "is damaged"),
     "header of brackets": ({"entries": [("array", header("(" * 5000))]}, "is damaged"),
+    "header of signs": ({"entries": [("array", header("-" * 9000 + "1"))]}, "a header that cannot be parsed"),
     "sizes beyond words": (
         {"entries": [("array", header(f"{{'descr': '<f4', 'fortran_order': False, 'shape': (0, {10**30})}}"))]},
         "is damaged",

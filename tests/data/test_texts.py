@@ -146,6 +146,7 @@ ARCHIVE = packed(100_000)
 DAMAGED = {
     "no archive": b"<html>",
     "cut off": ARCHIVE[:20_000],
+    "goes on as none": gzip.compress(gzip.decompress(ARCHIVE)[:50_000]) + b"<html>",
 }
 
 

@@ -11,7 +11,7 @@ import functad
 import functad.numpy as jnp
 from functad import lax
 from functad.custom_batching import custom_vmap, sequential_vmap
-from functad.errors import BatchingError
+from functad.errors import BatchingError, LeakedTracerError
 
 X, Y = np.arange(3.0, dtype=np.float32), np.float32(2)
 
@@ -76,14 +76,24 @@ def test_what_it_closes_over_is_traced_with_it(wrap):
     assert outs == 16
 
 
-def test_a_value_that_it_closes_over_cannot_be_mapped():
-    def f(w, x):
+def test_a_rule_cannot_use_a_mapped_value_that_the_function_closes_over():
+    def f(w, x, factor):
         g = custom_vmap(lambda x: x * w)
-        g.def_vmap(lambda size, batched, x: (x * w, True))
+        g.def_vmap(lambda size, batched, x: (x * factor(w) + size, batched[0]))
         return g(x)
 
-    with pytest.raises(BatchingError, match="closes over a value that is mapped"):
-        functad.vmap(f)(X, X)
+    with pytest.raises(LeakedTracerError, match="argument `w` of vmap"):
+        functad.vmap(lambda w, x: f(w, x, lambda w: w))(X, X)
+    for wrap in (lambda f: f, functad.jit):
+        np.testing.assert_array_equal(wrap(functad.vmap(lambda w, x: f(w, x, lambda w: 2)))(X, X), 2 * X + 3)
+        np.testing.assert_array_equal(wrap(functad.vmap(lambda w: f(w, Y, lambda w: 2)))(X), [7, 7, 7])
+
+
+def test_the_function_asks_for_a_named_axis_and_the_rule_does_not():
+    f = custom_vmap(lambda x: x - lax.pmean(x, "i"))
+    f.def_vmap(lambda size, batched, x: (x - x.mean(0), True))
+    for wrap in (lambda f: f, functad.jit):
+        np.testing.assert_array_equal(wrap(functad.vmap(f, axis_name="i"))(X), X - 1)
 
 
 def test_one_example_after_another():

@@ -7,6 +7,7 @@ import pytest
 
 import functad
 import functad.numpy as jnp
+from functad import lax
 from functad.custom_derivatives import linear_call
 from functad.errors import DifferentiationError
 
@@ -34,6 +35,16 @@ def test_the_transpose_of_the_transpose_is_the_function():
         return lambda y: functad.linear_transpose(f, 1.0)(y)[0]
 
     assert [f(1.0) for f in (same, transposed(same), transposed(transposed(same)))] == [1, 7, 1]
+
+
+def test_they_see_the_axis_that_they_are_mapped_over():
+    def total(x):
+        return linear_call(lambda _, x: lax.psum(x, "i"), lambda _, t: 2 * lax.psum(t, "i"), (), x)
+
+    for wrap in (lambda f: f, functad.jit):
+        mapped = wrap(functad.vmap(total, axis_name="i"))
+        np.testing.assert_array_equal(mapped(jnp.arange(3.0)), [3, 3, 3])
+        np.testing.assert_array_equal(functad.vjp(mapped, jnp.ones(3))[1](jnp.arange(3.0))[0], [6, 6, 6])
 
 
 def test_trees():

@@ -14,7 +14,9 @@ from functad.errors import ArgumentError, DifferentiationError, NoRuleError
 from functad.extend.core import Primitive
 from functad.interpreters import ad, batching, mlir
 from functad.lowering_rules import Scalar
+from functad.optimize.loops.parts import take_scan_apart
 from functad.tracing import bind as bind_primitive
+from functad.transforms import named_axes
 
 X, Y = np.arange(1.0, 4.0, dtype=np.float32), np.array([3.0, -2.0, 0.5], np.float32)
 
@@ -245,11 +247,32 @@ def test_a_batch_rule_may_ask_for_the_size_of_the_axis():
     seen = []
 
     def rule(size, name, kind, args, dims):
-        seen.append((size, dims))
+        seen.append((size, dims, name))
         return p.bind(*args), dims[0]
 
     batching.axis_primitive_batchers[p] = rule
-    assert functad.vmap(p.bind, in_axes=1)(np.ones((2, 3), np.float32)).shape == (3, 2) and seen == [(3, (1,))]
+    assert functad.vmap(p.bind, in_axes=1)(np.ones((2, 3), np.float32)).shape == (3, 2) and seen == [(3, (1,), None)]
+    functad.vmap(p.bind, axis_name="i")(X)
+    assert seen[1:] == [(len(X), (0,), "i")]
+
+
+def test_a_batch_rule_is_told_the_name_of_the_axis():
+    p = Primitive("mapped")
+    p.def_impl(lambda x: x)
+    p.def_abstract_eval(lambda x: x)
+    seen = []
+
+    def rule(axis, args, dims):
+        seen.append((axis.size, axis.name))
+        return p.bind(*args), dims[0]
+
+    batching.fancy_primitive_batchers[p] = rule
+    functad.vmap(p.bind, axis_name="i")(X)
+    loop = functad.make_jaxpr(lambda x: lax.scan(lambda c, x: (c, p.bind(x)), None, x)[1])(jnp.ones(5)).eqns[-1]
+    scan = take_scan_apart(loop)
+    with named_axes.batching("i"):  # of a loop that is compiled while rules map over "i", steps are no examples
+        assert scan.for_all_steps(scan.body(), [v for _, v in scan.xs]) is not None
+    assert seen == [(len(X), "i"), (5, None)]
 
 
 def test_what_an_implementation_raises_comes_out_as_it_is():

@@ -24,7 +24,7 @@ from functad.errors import (
 )
 from functad.ir import UNKNOWN, Program, check_program
 from functad.lowering_rules import ControlFlow
-from functad.optimize.pipeline import PASSES, inline_calls, simplify
+from functad.optimize.pipeline import PASSES, inline_calls, on_one_device, simplify
 
 from . import machine
 from .beside_jax import jax_agrees
@@ -114,7 +114,7 @@ def _meets_unknown_sizes(program: Program) -> bool:
 def kernels(trial: Trial, choose: random.Random) -> str | None:
     """Its kernels give the same, as plain Python, in any order of their chunks, with or without donated arguments."""
     program = _traced(trial)
-    inlined = inline_calls(program)
+    inlined = on_one_device(inline_calls(program))
     program = inlined if choose.random() < 0.2 and not _meets_unknown_sizes(inlined) else simplify(program)
     if sum(a.size for a in trial.args) > 3000:
         raise Skipped("large")

@@ -104,6 +104,11 @@ def test_objections():
         (lambda x: lax.ppermute(x, "i", [(0, 1), (0, 2)]), ArgumentError, "twice"),
         (lambda x: lax.pshuffle(x, "i", [0, 0, 1, 2]), ArgumentError, "no permutation"),
         (lambda x: lax.all_gather(x, "i", axis=5), ShapeError, "axis 5 is out of bounds"),
+        (lambda x: lax.all_to_all(x, "i", 5, 0), ShapeError, "all_to_all: axis 5 is out of bounds"),
+        (lambda x: lax.all_to_all(x, "i", 0, -5), ShapeError, "all_to_all: axis -5 is out of bounds"),
+        (lambda x: lax.pswapaxes(x[0], "i", 0), ShapeError, "axis 0 is out of bounds for an array with 0 axes"),
+        (lambda x: lax.psum_scatter(x, "i", scatter_dimension=5), ShapeError, "axis 5 is out of bounds"),
+        (lambda x: lax.psum_scatter(x[0], "i"), ShapeError, "axis 0 is out of bounds for an array with 0 axes"),
         (functad.grad(lambda x: lax.pmax(x, "i").sum()), DifferentiationError, "pmax"),
     ):
         with pytest.raises(error, match=text):

@@ -82,7 +82,7 @@ def test_axes_of_size_1_are_repeated():
         (lambda: lax.dot(X, X), ShapeError, "contracting axes must pair up"),
         (lambda: lax.dot(X[None], X), ShapeError, "vectors and matrices"),
         (lambda: lax.dot_general(X, X, (((5,), (0,)), ((), ()))), ShapeError, "of lhs must be"),
-        (lambda: lax.dot(X, X.T, preferred_element_type=int), DTypeError, "does not fit"),
+        (lambda: lax.dot(X, X.T, preferred_element_type=int), DTypeError, "cannot hold sums of float32"),
         (lambda: lax.batch_matmul(X, X[0]), ShapeError, "equally many axes"),
         (lambda: lax.conv(X[None], X[None], (1,), "odd"), ArgumentError, "odd"),
         (lambda: lax.conv_general_dilated(X[None], X[None], (1,), "SAME", (2,)), ArgumentError, "lhs_dilation"),

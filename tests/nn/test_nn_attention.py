@@ -69,6 +69,13 @@ def test_each_query_looks_at_what_it_may(options: dict[str, Any]) -> None:
     np.testing.assert_allclose(single, expected, rtol=1e-4, atol=1e-5)
 
 
+def test_one_number_for_both_sides_of_a_window() -> None:
+    expected = reference(QUERY, KEY, VALUE, local_window_size=(1, 1))
+    for size in (1, np.int64(1), np.uint8(1), (1, np.uint8(1))):
+        found = nn.dot_product_attention(QUERY, KEY, VALUE, local_window_size=size)
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+
+
 def test_without_a_batch_and_mapped() -> None:
     expected = nn.dot_product_attention(QUERY, KEY, VALUE, is_causal=True)
 

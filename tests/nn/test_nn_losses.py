@@ -49,6 +49,14 @@ def test_classes_can_be_left_out():
     np.testing.assert_allclose(np.asarray(rows), np.asarray(kept))
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int32"])
+def test_logits_that_are_integers_count_as_floats(dtype):
+    logits, labels = np.array([[3, 5]]), np.array([0])
+    for transform in (lambda f: f, functad.jit):
+        found = transform(nn.softmax_cross_entropy_with_integer_labels)(logits.astype(dtype), labels)
+        np.testing.assert_allclose(found, 2 + np.log1p(np.exp(-2)), rtol=1e-6)
+
+
 def test_large_logits_stay_finite():
     logits = np.array([[1e4, 0.0], [1e4, 0.0]], np.float32)
     assert nn.softmax_cross_entropy_with_integer_labels(logits, np.array([0, 1])).tolist() == [0.0, 1e4]

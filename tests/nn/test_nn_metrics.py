@@ -24,6 +24,15 @@ def test_top_k(k):
         assert float(nn.accuracy(LOGITS, LABELS)) == pytest.approx(wanted)
 
 
+@pytest.mark.parametrize("dtype, classes", [("uint8", 256), ("uint8", 300), ("int8", 128), ("int8", 200)])
+def test_labels_of_few_bits(dtype, classes):
+    labels = np.arange(100).astype(dtype)
+    for transform in (lambda f: f, functad.jit):
+        assert float(transform(lambda x: nn.top_k_accuracy(np.eye(classes)[:100], x, 1))(labels)) == 1
+        matrix = transform(lambda x: nn.confusion_matrix(x, x, classes))(labels)
+        np.testing.assert_array_equal(matrix, np.diag(np.arange(classes) < 100))
+
+
 def test_what_is_no_class_does_not_count():
     predicted, labels = np.array([0, 2, -1, 1, 0, 1]), np.array([0, 0, 1, 2, -1, 0])
     for confusion in (nn.confusion_matrix, functad.jit(nn.confusion_matrix, static_argnums=2)):

@@ -31,6 +31,15 @@ def test_any_axes_of_any_rank():
     assert nn.MaxPool((3,), 1, axes=(0,)).apply((), jnp.arange(5)).tolist() == [2, 3, 4]
 
 
+def test_numpys_integers_are_sizes():
+    pooled = nn.MaxPool(np.int64(2), layout="NCHW").apply((), X)
+    np.testing.assert_array_equal(pooled, nn.MaxPool((2, 2), layout="NCHW").apply((), X))
+    params = nn.Conv(8, (3, 3), padding=1).init(functad.random.key(0), X)
+    for padding in (np.int64(1), (np.uint8(1), (1, np.int8(1)))):
+        found = nn.Conv(8, (3, 3), padding=padding).apply(params, X)
+        np.testing.assert_array_equal(found, nn.Conv(8, (3, 3), padding=1).apply(params, X))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_all_of_the_axes(dtype):
     x = X.astype(dtype)

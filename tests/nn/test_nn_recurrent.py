@@ -313,6 +313,14 @@ def test_every_gate_begins_by_itself():
     close(nn.GRU(2, bias_init=nn.initializers.ones).init(KEY, x)["recurrent_bias"], np.ones(2))
 
 
+def test_sizes_of_few_bits_do_not_overflow():
+    shapes = [
+        functad.tree.map(jnp.shape, layer.init(KEY, jnp.ones((1, 2, 3))))
+        for layer in (nn.LSTM(np.uint8(100)), nn.LSTM(100))
+    ]
+    assert shapes[0] == shapes[1]
+
+
 def test_init_under_jit_and_eval_shape():
     network = nn.stacked(nn.LSTM(3), nn.Bidirectional(nn.GRU(2)), nn.RNN(4), nn.Dense(2))
     x = inputs(dtype=np.float32)

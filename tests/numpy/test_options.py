@@ -50,7 +50,7 @@ OUT = np.zeros(3)
     ],
 )
 def test_out_is_refused(call):
-    with pytest.raises(UnsupportedNumpyError, match="out= cannot work"):
+    with pytest.raises(UnsupportedNumpyError, match=rf"^{call.__code__.co_names[1]}: out= cannot work"):
         call()
 
 
@@ -91,3 +91,38 @@ def test_conditions_are_the_rows_of_an_array():
         assert jnp.piecewise(x, conditions, cases).tolist() == [2.0, 1.0, 10.0]
     assert jnp.piecewise(x, jnp.array([False, True, False]), [*cases, 0.0]).tolist() == [-20.0, -10.0, 10.0]
     assert jnp.piecewise(x[0], x[0] < 0, cases) == 2
+
+
+NUMBERS = {
+    "a ramp to a number": (lambda p, x: p.pad(x, 1, "linear_ramp", end_values=0.1), np.zeros(2)),
+    "ramps to numbers": (lambda p, x: p.pad(x, 1, "linear_ramp", end_values=[(0.1, 0.2)]), np.zeros(2)),
+    "a constant": (lambda p, x: p.pad(x, 1, constant_values=[0.1]), np.zeros(2)),
+    "constants": (lambda p, x: p.pad(x, 1, constant_values=(0.1, 0.2)), np.zeros(2)),
+    "integers": (lambda p, x: p.pad(x, 1, constant_values=(2**40, 0)), np.arange(3)),
+    "integers for floats": (lambda p, x: p.pad(x, 1, "linear_ramp", end_values=(2**40, 0)), np.zeros(2)),
+    "floats for integers": (lambda p, x: p.pad(x, 1, constant_values=(1.5, -2.5)), np.arange(3)),
+    "an integral's constant": (lambda p, x: p.polyint(x, k=0.1), np.ones(2)),
+    "an integral's constants": (lambda p, x: p.polyint(x, 2, k=[0.1, 1]), np.ones(2)),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_python_numbers_meet_64_bits_unrounded(name):
+    call, x = NUMBERS[name]
+    expected = call(np, x)
+    for wrap in (lambda f: f, functad.jit):
+        found = np.asarray(wrap(lambda x: call(jnp, x))(x))
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_traced_numbers_beside_python_numbers():
+    found = functad.jit(lambda v: jnp.pad(np.zeros(2), 1, constant_values=(v, 0.1)))(jnp.float32(2))
+    np.testing.assert_array_equal(found, np.array([2, 0, 0, 0.1]))
+
+
+def test_python_numbers_do_not_widen_16_bits():
+    for k in (1, 1.0, [1], [1.0], True):
+        assert jnp.polyint(jnp.ones(2, "float16"), k=k).dtype == np.float16
+    assert jnp.polyint(jnp.ones(2, "float16"), k=jnp.ones(1)).dtype == np.float32
+    assert jnp.polyint(jnp.ones(2), k=1j).dtype == np.complex64

@@ -252,6 +252,12 @@ def test_a_state_of_another_kind_is_named(optimizer):
         optimizer.update(params, state)
 
 
+@pytest.mark.parametrize("value", [0.1, 0.3, 1e-5])
+def test_schedules_between_equal_ends_are_constant(value):
+    for schedule in (optim.linear_schedule(value, value, 10), optim.cosine_decay_schedule(value, 10, 1.0)):
+        assert {float(schedule(jnp.int32(step))) for step in range(12)} == {float(np.float32(value))}
+
+
 ENDS = [(1e-3, 1e-9), (1.0, 1e-8), (1e-9, 1.0), (0.3, 0.1), (0.0, 0.7)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from bfloat16_tools import BFLOAT16
 from fuzz.kernels import OpenExecutable
 from optimized_tools import equations, optimized_program
 
@@ -120,7 +121,7 @@ def test_products_with_a_repeated_number_of_higher_rank():
         np.testing.assert_allclose(eval_program(made, [x])[0], eval_program(program, [x])[0], rtol=1e-5)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float16", BFLOAT16])
 def test_terms_of_narrow_floats_are_summed_before_they_are_rounded(dtype):
     x = jnp.array([300, -300, 1 / 3, 1 / 3], dtype)
     fun = lambda x: jnp.dot(x, jnp.full(4, 301, dtype))  # noqa: E731

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bfloat16_tools import BFLOAT16
 
 import functad
 import functad.numpy as jnp
@@ -68,7 +69,7 @@ def test_sums_over_any_axes_and_strides_are_those_of_exact_arithmetic(dtype: str
             np.testing.assert_allclose(sum_over(view, axes, wide), exact, rtol=max(16 * np.finfo("f4").eps, epsilon))
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float16", BFLOAT16])
 def test_sums_by_pieces_are_rounded_once(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine_model, "PIECE_ELEMENTS", 2)
     large = float(2 / jnp.finfo(dtype).eps)  # which 1 more does not change

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import threading
 from typing import Any
 
 import pytest
@@ -186,3 +187,21 @@ def test_unpickling_needs_the_registration():
     assert rebuild(nodes) == treedef
     with pytest.raises(TreeError, match="float is no pytree node type here; register it before unpickling"):
         rebuild([(float, None, 0)])
+
+
+def test_a_class_is_met_while_another_is_looked_up():
+    """As by what a search for garbage runs in between."""
+
+    class Asked(type):
+        def __getattr__(cls, name: str) -> Any:
+            tree_leaves([type("Met", (), {})()])
+            raise AttributeError(name)
+
+    class Odd(tuple, metaclass=Asked):
+        __slots__ = ()
+
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.extend(tree_leaves([Odd()])), daemon=True)
+    thread.start()
+    thread.join(60)  # it would wait for itself
+    assert found == [()]

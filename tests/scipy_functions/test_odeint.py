@@ -106,6 +106,12 @@ def test_what_is_refused(times, error, text):
         odeint(lambda y, t: -y, 1.0, times)
 
 
+@pytest.mark.parametrize("times", [[50.0, 51.0], [-51.0, -50.0], [1e6, 1e6 + 1]])
+def test_a_first_step_is_no_shorter_than_the_spacing_of_times(times):
+    found = odeint(lambda y, t: -y, jnp.zeros(1), jnp.array(times))
+    assert found.dtype == "float32" and found.tolist() == [[0.0], [0.0]]
+
+
 def test_steps_below_the_spacing_of_times_end():
     times = np.array([1.0, 2.0, 3.0], np.float32)
     found = odeint(lambda y, t: -1e9 * (y - 1.0), np.float32(0), times, rtol=1e-4, atol=1e-4)

@@ -279,6 +279,9 @@ SLOPES = [
     (lambda x: special.hyp2f1(0.3, 0.4, 1.0, x), 1.0, [np.inf]),
     (lambda x: special.hyp2f1(-2.0, 3.0, 3.0, x), -3.0, [-8, 2]),  # (1 − x)²
     (lambda x: special.hyp2f1(-2.0, 3.0, 3.0, x), 1.0, [0, 2]),
+    (lambda x: special.hyp2f1(-2.0, 5.0, 3.0, x), 1.0, [5 / 3, 5]),  # 1 − 10/3 x + 5/2 x²
+    (lambda x: special.hyp2f1(0.0, 2.0, 1.0, x), 1.0, [0]),
+    (lambda x: special.hyp2f1(-1.0, 2.0, -3.0, x), 1.0, [2 / 3]),
     (lambda a: special.hyp2f1(a, 2.0, 2.0, 0.3), 0.0, [-math.log(0.7), math.log(0.7) ** 2]),  # (1 − x)^−a
     (lambda a: special.hyp2f1(2.0, a, 2.0, -3.0), 0.0, [-math.log(4)]),
     (lambda a: special.hyp2f1(a, 2.0, 2.0, 0.9), -2.0, [-(0.1**2) * math.log(0.1)]),
@@ -310,6 +313,18 @@ def test_slopes_at_ends_and_far_out(f, x, slopes):
     for expected in slopes:
         f = functad.grad(f)
         np.testing.assert_allclose(float(f(np.array(x))), expected, rtol=2e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    "f, x, slope",
+    [
+        (lambda a: special.hyp2f1(a, 0.4, 1.0, 1.0), 0.3, 3.532368173124655),  # the slope in x is infinite
+        (lambda z: special.poch(z, 2.0), -3.0, -5.0),  # that in m is 0 times infinity
+    ],
+)
+def test_forward_mode_takes_no_slope_of_what_is_constant(f, x, slope):
+    _, change = functad.jvp(f, (np.array(x),), (np.array(1.0),))
+    np.testing.assert_allclose(float(change), slope, rtol=1e-7)
 
 
 def test_the_slope_of_x_log_y_in_x_where_it_is_0():

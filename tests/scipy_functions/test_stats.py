@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 import pytest
+from bfloat16_tools import BFLOAT16
 from distribution_cases import CASES, IDS, INVALID, OF_COUNTS, OF_REALS, WITHOUT_SCALE, Q
 
 import functad
@@ -134,6 +135,9 @@ VALUES = [
     (stats.t.logpdf, (0.0, 1e17), -0.9189385332),
     (stats.t.cdf, (2.0, 1e17), 0.977249868),
     (stats.t.cdf, (np.inf, 1e6), 1.0),
+    (stats.t.logpdf, (2.0, np.inf), -2 - 0.5 * math.log(2 * math.pi)),
+    (stats.t.logpdf, (np.inf, np.inf), -np.inf),
+    (stats.t.pdf, (0.3, np.inf, 0.1, 2.0), math.exp(-0.005) / math.sqrt(8 * math.pi)),
     (stats.t.cdf, (-np.inf, 1e6), 0.0),
     (stats.t.sf, (3.0, 9e4), 0.0013502673792),
     (stats.t.sf, (5.0, 2e5), 2.8689324583924e-7),
@@ -184,6 +188,10 @@ SLOPES_AT_ENDS = [
     (lambda a: stats.truncnorm.logcdf(-2.0, a, np.inf), 1.0, [0]),
     (lambda x: stats.truncnorm.cdf(x, -np.inf, np.inf), 0.0, [(2 * math.pi) ** -0.5]),
     (lambda df: stats.t.cdf(2.0, df), 2e5, [2.0 * 5 * 0.05399096651 / 4 / 4e10]),  # φ(z) (z³ + z) / (4 df²)
+    (lambda x: stats.t.cdf(x, np.inf), 1.0, [0.24197072452, -0.24197072452]),
+    (lambda x: stats.t.logpdf(x, np.inf), 2.0, [-2, -1]),
+    (lambda df: stats.t.cdf(2.0, df), np.inf, [0]),
+    (lambda df: stats.t.logpdf(2.0, df), np.inf, [0]),
 ]
 
 
@@ -192,6 +200,15 @@ def test_slopes_at_ends_are_those_from_within(f, x, slopes):
     for expected in slopes:
         f = functad.grad(f)
         np.testing.assert_allclose(float(f(np.array(x))), expected, rtol=2e-5, atol=1e-14)
+
+
+@pytest.mark.parametrize("x", [0.5, -0.5, 0.0])
+def test_mixed_slopes_of_the_generalised_normal_distribution(x):
+    x, beta = np.array(x), np.array(1.4)
+    expected = functad.grad(stats.gennorm.pdf, 1)(x, beta)
+    for i in (0, 1):
+        found = functad.grad(functad.grad(stats.gennorm.cdf, i), 1 - i)(x, beta)
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
 def test_the_most_common_value_of_many():
@@ -204,7 +221,7 @@ def test_the_most_common_value_of_many():
     assert empty.mode.shape == (0,)
 
 
-def test_the_error_of_the_mean_keeps_its_dtype():
-    x = jnp.array([1.0, 3.0, jnp.nan], jnp.bfloat16)
-    found = stats.sem(x, nan_policy="omit")
-    assert found.dtype == jnp.bfloat16 and float(found) == 1.0
+@pytest.mark.parametrize("dtype", ["float16", BFLOAT16])
+def test_the_error_of_the_mean_keeps_its_dtype(dtype):
+    found = stats.sem(jnp.array([1.0, 3.0, jnp.nan], dtype), nan_policy="omit")
+    assert found.dtype == jnp.dtype(dtype) and float(found) == 1.0

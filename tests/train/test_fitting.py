@@ -94,7 +94,7 @@ def test_patience_ends_a_run_that_gets_no_better():
         ({"patience": 2.5}, "patience is 2.5; it is the number of epochs to wait"),
         ({"patience": "3"}, "patience is '3'"),
         ({"batch_size": 121}, "120 items to train on, fewer than one batch of 121"),
-        ({"batch_size": 2.5}, "fit: batch_size is 2.5; it must be an int"),
+        ({"batch_size": 2.5}, "fit: batch_size must be an int of at least 1, got 2.5"),
         ({"data": ()}, "fit: data holds no array"),
         ({"data": 3.0}, "fit: data is a scalar"),
         ({"data": (x for x in X)}, "fit: data is of type generator, which is no array"),

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -423,3 +424,10 @@ def test_a_mistyped_option_prints_the_usage_of_its_command(arguments, usage, tex
 def test_means_of_16_bits_are_weighed_in_32():
     found = evaluator(lambda w, batch, key: (jnp.mean(batch), {"mean": jnp.mean(batch)}))
     assert found(0.0, None, np.full(251, 300, np.float16)) == {"loss": 300.0, "mean": 300.0}
+
+
+def test_means_of_64_bits_are_weighed_in_64_without_a_warning():
+    found = evaluator(lambda w, batch, key: (w * batch).mean())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert found(np.float64(2), None, np.array([0.1, 0.2])) == {"loss": np.float64(0.1) + np.float64(0.2)}

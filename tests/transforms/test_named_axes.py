@@ -66,8 +66,41 @@ def test_what_names_its_own_axis_is_kept():
         return functad.vmap(lambda x: x / lax.axis_size("i"), axis_name="i")(x)
 
     normalized(jnp.ones(2)), normalized(jnp.ones(2))
-    functad.vmap(normalized, axis_name="i")(jnp.ones((3, 2)))
     assert len(traced) == 1
+
+
+def test_what_is_traced_within_named_axes_is_kept_for_these():
+    traced = []
+
+    @functad.jit
+    def f(x):
+        traced.append(x)
+        return x / lax.axis_size("i")
+
+    for n in (2, 3, 2, 3):
+        np.testing.assert_allclose(functad.vmap(f, axis_name="i")(jnp.ones(n)), np.full(n, 1 / n), rtol=1e-6)
+    assert len(traced) == 2
+
+
+@pytest.mark.parametrize("keeper", KEEPERS)
+def test_what_asks_for_an_axis_in_vain_is_kept(keeper):
+    asked = []
+
+    def share(x):
+        asked.append(x)
+        try:
+            return lax.pmean(x, "i") * 2
+        except UnboundAxisError:
+            return x
+
+    kept = KEEPERS[keeper](share)
+    kept(jnp.float32(1))
+    count = len(asked)
+    kept(jnp.float32(1))
+    if keeper not in ("scan", "cond", "while"):  # of a function that is new at each call
+        assert len(asked) == count
+    np.testing.assert_array_equal(functad.vmap(kept, axis_name="i")(jnp.array([1.0, 3.0])) > 3, [True, True])
+    np.testing.assert_array_equal(kept(jnp.float32(1)), 1)
 
 
 # --- rules of the user's ------------------------------------------------------------------------------
@@ -130,6 +163,33 @@ def test_what_is_mapped_without_a_name_and_then_with_one_is_mapped_twice(rule):
         functad.grad(lambda x: functad.vmap(f)(x).sum())(jnp.ones(3))
     found = functad.grad(lambda x: functad.vmap(f, axis_name="i")(x)[0])(jnp.ones(3))
     np.testing.assert_allclose(found, np.full(3, 1 / 3), rtol=1e-6)
+
+
+MAPPERS = {  # of functions that stay the same from call to call
+    "jit": functad.jit,
+    "scan": lambda f: _scanned(lambda c, _: (f(c), None)),
+    "cond": lambda f: lambda x: lax.cond(x[0] > 0, f, f, x),
+    "while": lambda f: _repeated(lambda c: (c[0] + 1, f(c[1]))),
+}
+
+
+@pytest.mark.parametrize("mapper", MAPPERS)
+def test_what_rules_ask_of_an_axis_that_is_named_within_is_kept(mapper):
+    ruled = []
+    f = functad.custom_jvp(lambda x: x)
+
+    @f.defjvp
+    def rule(primals, tangents):
+        ruled.append(primals)
+        return primals[0], lax.pmean(tangents[0], "i")
+
+    mapped = MAPPERS[mapper](lambda x: functad.vmap(f, axis_name="i")(x))
+    for n in (3, 2, 3):
+        _, found = functad.jvp(mapped, (jnp.ones(n),), (jnp.ones(n),))
+        np.testing.assert_allclose(found, np.ones(n), rtol=1e-6)
+    count = len(ruled)
+    functad.jvp(mapped, (jnp.ones(3),), (jnp.ones(3),))
+    assert len(ruled) == count > 0
 
 
 def test_a_rule_sees_both_of_two_axes():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import sys
 from html.parser import HTMLParser
 
 import numpy as np
@@ -418,6 +419,11 @@ def test_functions_of_the_command_line(tmp_path):
     ):
         with pytest.raises(ArgumentError, match=problem):
             find_function(name)
+    broken = tmp_path / "broken.py"
+    broken.write_text("1 / 0\n")
+    with pytest.raises(ZeroDivisionError):
+        find_function(f"{broken}:f")
+    assert str(file) in sys.modules and str(broken) not in sys.modules
 
 
 def test_the_command_writes_text_or_a_page(tmp_path, capsys):

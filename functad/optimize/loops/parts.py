@@ -17,6 +17,7 @@ from functad.ir import Atom, Aval, Eqn, Program, Var
 from functad.primitives.common import move_axis
 from functad.records import NamedTuple
 from functad.tracing import eval_program
+from functad.transforms.named_axes import batching
 from functad.transforms.programs import batch_program
 
 LOOPS = (scan_p, while_p)
@@ -156,7 +157,8 @@ class Scan(LoopBody):
         """
         consts: dict[Atom, Atom] = {v: a for a, v in self.consts}
         try:
-            mapped = batch_program(program, self.length, tuple(None if v in consts else 0 for v in reads))
+            with batching(None):  # steps are no examples of an axis that vmap may be mapping over now
+                mapped = batch_program(program, self.length, tuple(None if v in consts else 0 for v in reads))
         except (BatchingError, NoRuleError):
             return None
         if mapped.program.consts:

@@ -6,10 +6,11 @@ Knows Stirling's formula and the limits at poles; dtypes are `widening`'s.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 from functad import numpy as jnp
-from functad.custom_derivatives import custom_jvp
+from functad.custom_derivatives import SymbolicZero, custom_jvp
 from functad.primitives import elementwise as el
 from functad.primitives.kernels.gamma_coefficients import STIRLING
 
@@ -69,7 +70,7 @@ def pochhammer(z: Any, m: Any) -> Any:
     return jnp.where(m == 0, 1.0, jnp.where(jnp.isnan(total), jnp.nan, out))
 
 
-@pochhammer.defjvp
+@partial(pochhammer.defjvp, symbolic_zeros=True)
 def _pochhammer_jvp(primals: Any, tangents: Any) -> Any:
     (z, m), (z_dot, m_dot) = primals, tangents
     out, total = pochhammer(z, m), z + m
@@ -81,7 +82,10 @@ def _pochhammer_jvp(primals: Any, tangents: Any) -> Any:
     sign = sign_of_gamma(total) * jnp.where(jnp.remainder(z, 2.0) == 1, -1.0, 1.0)
     of_zero = sign * jnp.exp(el.lgamma(jnp.where(vanishes, total, 1.0)) + el.lgamma(jnp.where(vanishes, 1 - z, 1.0)))
     slope = jnp.where(vanishes, of_zero, out * (el.digamma(last) - el.digamma(jnp.where(vanishes, 1.0, first))))
-    return out, z_dot * slope + m_dot * (out * el.digamma(total))
+    change = 0.0 if isinstance(z_dot, SymbolicZero) else z_dot * slope
+    if not isinstance(m_dot, SymbolicZero):
+        change = change + m_dot * (out * el.digamma(total))
+    return out, change
 
 
 def _is_mirrored(z: Any, m: Any) -> Any:

@@ -166,7 +166,8 @@ def _at_one(a: Any, b: Any, c: Any, x: Any) -> Any:
         growth = _gamma_ratio(c, a) * _gamma_ratio(jnp.where(grows, -excess, 1.0), b)
         return jnp.where(excess > 0, found, jnp.where(growth < 0, -jnp.inf, jnp.inf))
 
-    slope = jnp.where(x == 1, a * b / _apart(c) * value(a + 1, b + 1, c + 1), 0.0)
+    is_taken = (x == 1) & jnp.logical_not(is_pole(a) | is_pole(b) | is_pole(c))
+    slope = jnp.where(is_taken, a * b / _apart(c) * value(a + 1, b + 1, c + 1), 0.0)
     return with_slope(value(a, b, c), slope, x)
 
 

@@ -5,10 +5,11 @@ Knows nothing of the functions.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from functad import numpy as jnp
-from functad.custom_derivatives import custom_jvp
+from functad.custom_derivatives import SymbolicZero, custom_jvp
 from functad.primitives import elementwise as el
 
 
@@ -23,6 +24,10 @@ def with_slope(value: Any, slope: Any, x: Any) -> Any:
     return value
 
 
-@with_slope.defjvp
+@partial(with_slope.defjvp, symbolic_zeros=True)
 def _with_slope_jvp(primals: Any, tangents: Any) -> Any:
-    return with_slope(*primals), tangents[0] + primals[1] * tangents[2]
+    value_dot, _, x_dot = tangents
+    change = 0.0 if isinstance(value_dot, SymbolicZero) else value_dot
+    if not isinstance(x_dot, SymbolicZero):
+        change = change + primals[1] * x_dot
+    return with_slope(*primals), change

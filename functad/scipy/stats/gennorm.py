@@ -5,14 +5,15 @@ Knows special functions alone.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from functad import numpy as jnp
 from functad.absent import absent
+from functad.api import jvp
 from functad.array import Array
-from functad.lax import stop_gradient
+from functad.custom_derivatives import SymbolicZero, custom_jvp
 from functad.scipy.special import gammaincc, gammaln
-from functad.scipy.special.slopes import with_slope
 from functad.scipy.stats.shared import in_float64_once, inside
 
 
@@ -42,10 +43,29 @@ def cdf(x: Any, beta: Any) -> Array:
     >>> cdf(0.5, 1.4)
     Array(0.73572594, dtype=float32, weak_type=True)
     """
-    fixed = stop_gradient(x)  # the slope in x is the density; at 0 that in |x|^β is infinite
-    tail = 0.5 * gammaincc(1 / beta, jnp.abs(inside(fixed != 0, fixed, 1)) ** beta)
-    tail = jnp.where(fixed == 0, 0.5, tail)
-    return with_slope(jnp.where(fixed <= 0, tail, 1 - tail), pdf(x, beta), x)
+    return _below(x, beta)
+
+
+@custom_jvp
+def _below(x: Any, beta: Any) -> Any:
+    return _from_tail(x, beta)
+
+
+def _from_tail(x: Any, beta: Any) -> Any:
+    tail = 0.5 * gammaincc(1 / beta, jnp.abs(inside(x != 0, x, 1)) ** beta)
+    tail = jnp.where(x == 0, 0.5, tail)
+    return jnp.where(x <= 0, tail, 1 - tail)
+
+
+@partial(_below.defjvp, symbolic_zeros=True)
+def _below_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    # The slope in x is the density, also at 0, where that in |x|^β is infinite: there the value is 1/2 + x pdf(0) + ….
+    (x, beta), (dx, dbeta) = primals, tangents
+    change = 0.0 if isinstance(dx, SymbolicZero) else pdf(x, beta) * dx
+    if not isinstance(dbeta, SymbolicZero):
+        _, of_beta = jvp(lambda b: jnp.where(x == 0, x * pdf(0.0, b), _from_tail(x, b)), (beta,), (dbeta,))
+        change = change + of_beta
+    return _below(x, beta), change
 
 
 __all__ = ["cdf", "logpdf", "pdf"]

@@ -14,7 +14,7 @@ from functad.api import jvp
 from functad.array import Array
 from functad.custom_derivatives import SymbolicZero, custom_jvp
 from functad.scipy.special import betainc, betaln, ndtr
-from functad.scipy.stats.shared import in_float64_once
+from functad.scipy.stats.shared import PI_TWICE_LOG, in_float64_once, inside
 
 _ALMOST_NORMAL = 1e5  # degrees of freedom, from which on z lies so close to a normal variable that a series ends
 
@@ -27,8 +27,10 @@ def logpdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
     Array(0.3183099, dtype=float32, weak_type=True)
     """
     z = (x - loc) / scale
-    factor = -betaln(df / 2, 0.5) - 0.5 * jnp.log(df) - jnp.log(scale)
-    return factor - (df + 1) / 2 * jnp.log1p(z * z / df)
+    is_normal = df == jnp.inf
+    few = inside(jnp.logical_not(is_normal), df, 1)
+    found = -betaln(few / 2, 0.5) - 0.5 * jnp.log(few) - (few + 1) / 2 * jnp.log1p(z * z / few)
+    return jnp.where(is_normal, -0.5 * (PI_TWICE_LOG + z * z), found) - jnp.log(scale)
 
 
 def pdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Array:
@@ -92,11 +94,11 @@ def _tail(z: Any, df: Any) -> Any:
 
 def _almost_normal_tail(z: Any, df: Any) -> Any:
     """G. W. Hill, "Algorithm 395: Student's t-distribution" (1970), of many degrees of freedom."""
-    df = jnp.where(df > _ALMOST_NORMAL, df, _ALMOST_NORMAL)
+    df = jnp.clip(df, _ALMOST_NORMAL, 1e150)  # more of them change nothing
     share = z * z / df
     share = jnp.where(share < jnp.inf, share, 0.0)
     size = (df - 0.5) / df * jnp.where(share == 0, 1.0, jnp.log1p(share) / jnp.where(share == 0, 1.0, share))
-    w = z * jnp.sqrt(jnp.where(df < jnp.inf, size, 1.0))
+    w = z * jnp.sqrt(size)
     return ndtr(-(w + w * (w * w + 3) / (48 * (df - 0.5) ** 2)))
 
 

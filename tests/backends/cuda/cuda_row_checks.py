@@ -82,7 +82,8 @@ def check_gradients_of_attention_in_blocks() -> None:
         (few, {}, 1 << 20, 0),
         ([few[0], few[1][:, :10], few[2][:, :10]], {"is_causal": True}, 1 << 20, 0),
         ([few[0][:1], few[1][:1, :, :1], few[2][:1, :, :1]], {}, 1 << 20, 0),
-        *(([x.astype(as_dtype(name)) for x in alike], {}, 1 << 20, 0) for name in NARROW),
+        # Sums of float16 that start from other sums stay in their loop, as without what is added they could overflow.
+        *(([x.astype(as_dtype(name)) for x in alike], {}, 1 << 20, 4 * (name == "float16")) for name in NARROW),
     ]
     with patch.multiple(attention, _LOGITS_BYTES=0, _QUERIES=8, _KEYS=5), changed({"CUDA_KEPT_PRODUCT": 0.0}):
         for given, options, most, strips in cases:

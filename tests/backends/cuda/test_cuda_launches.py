@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bfloat16_tools import BFLOAT16, needs_bfloat16
 from cuda_driver_tools import F32, X, device_of, executable, launches_of
 from fake_cuda import FakeCuda
 
@@ -222,7 +223,7 @@ def test_arrays_of_other_libraries_are_copied_before_their_owner_goes_on(monkeyp
         assert np.array_equal(taken, np.arange(6))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "complex64", "bool"])
+@pytest.mark.parametrize("dtype", ["float32", BFLOAT16, "complex64", "bool"])
 @pytest.mark.parametrize("shape", [(6,), (2, 1, 3), (3, 0), (0, 3)])
 def test_what_dlpack_gives_it_takes(dtype: str, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     device = device_of(FakeCuda())
@@ -241,10 +242,13 @@ def test_what_dlpack_gives_it_takes(dtype: str, shape: tuple[int, ...], monkeypa
     assert not exchange._given
 
 
+@needs_bfloat16
+def test_bfloat16_is_taken_from_dlpack() -> None:
+    assert exchange._dtype_of(exchange._BFLOAT16, 16) == as_dtype("bfloat16")
+
+
 def test_dtypes_that_arrays_cannot_have_are_not_taken_from_dlpack() -> None:
-    assert exchange._dtype_of(2, 16) == np.float16 and exchange._dtype_of(exchange._BFLOAT16, 16) == as_dtype(
-        "bfloat16"
-    )
+    assert exchange._dtype_of(2, 16) == np.float16
     for code, bits in ((0, 4), (2, 8), (3, 64), (4, 32), (6, 1), (7, 8)):  # int4, float8, pointers, …
         assert exchange._dtype_of(code, bits) is None
 

@@ -67,9 +67,18 @@ def test_one_row(name, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", OF_PLACES)
 def test_places_of_a_long_axis(name, dtype):
-    if dtype == "uint64" and "choose" not in name and "take" not in name:
-        dtype = "uint32"
     agree(OF_PLACES[name], jnp.array([100, 7]), dtype)
+
+
+def test_repetitions_in_any_dtype():
+    for dtype in DTYPES:
+        np.testing.assert_array_equal(jnp.repeat(jnp.arange(2), jnp.array([1, 2], dtype)), [0, 1, 1])
+
+
+def test_positions_along_several_axes_may_differ_in_dtype():
+    for wrap in (lambda f: f, functad.jit):
+        found = wrap(lambda i, j: lax.index_take(X, [i, j], [0, 1]))(jnp.array([1, 2], "uint32"), jnp.array([300, -1]))
+        np.testing.assert_array_equal(found, [X[1, 300], X[2, 399]])
 
 
 def test_a_position_of_64_bits_keeps_them():
