@@ -141,7 +141,12 @@ def test_long_chains_of_moves_end(step: Callable[..., Any]) -> None:
 
 
 def test_where_an_empty_array_is_reshaped_nothing_is_read() -> None:
-    program = functad.make_jaxpr(lambda x: jnp.tile(x, 2).reshape(0, 3))(functad.ShapeDtypeStruct((0,), "float32"))
+    def moved(x: Any) -> Any:
+        for _ in range(machine_model.SHALLOWEST_LONG_INDEX):
+            x = lax.rev(x, (0,))
+        return jnp.tile(x, 2).reshape(0, 3)
+
+    program = functad.make_jaxpr(moved)(functad.ShapeDtypeStruct((0,), "float32"))
     assert all(eqn.outvars[0] in Inlining(program).inline for eqn in program.eqns)
 
 

@@ -39,7 +39,6 @@ NOT_TUNED = {
     "READ_ONLY": "flags of NumPy's arrays",
     "NOT_FINITE": "bits of a float",
     "backends/cpu/runtime/python_objects.py": "NumPy's table of functions",
-    "MAX_THREADS": "room in a record",
     "METH_O": "a flag of Python's",
     "METH_FASTCALL": "a flag of Python's",
     "_LEAST_FLOOR": "digits that are printed",

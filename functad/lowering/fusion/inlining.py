@@ -316,9 +316,12 @@ class Inlining:
 
         Each reshape behind a transpose divides an index and takes what is left: it says twice where the operand lies.
         """
-        if self._depth_of(eqn) > machine_model.DEEPEST_INLINE:
+        depth = self._depth_of(eqn)
+        if depth > machine_model.DEEPEST_INLINE:
             return True
-        if not rule.same_memory or not eqn.outvars[0].aval.size or eqn.invars[0] not in self.inline:
+        if not rule.same_memory or depth < machine_model.SHALLOWEST_LONG_INDEX or not eqn.outvars[0].aval.size:
+            return False
+        if eqn.invars[0] not in self.inline:
             return False
         return any(position.length > machine_model.LONGEST_INDEX for _, position in self._alone(eqn).loaded)
 
