@@ -63,7 +63,7 @@ behind a transpose may double them. Bound."""
 
 SHALLOWEST_LONG_INDEX = 5
 """equations one behind another from which the length of that index is looked at: two reshapes of two to four axes give
-8 to 43 names, and not to look at them saves up to 4 % of the time that lowering takes. Compared."""
+8 to 43 names, and not to look at them saves up to 4 % of the time that lowering takes. Chosen."""
 
 CARRIED_OPERATIONS = 3
 """operations of a nest that carries a value along few rows, or short ones, at most: threads, or vectors, would do them
