@@ -308,8 +308,8 @@ def correlate(
 def _convolve(name: str, a: Any, v: Any, mode: str, dtype: Any, flipped: bool) -> Any:
     x, y = promote_dtypes_inexact(operand(name, a), operand(name, v))
     x, y = asarray(x), asarray(y)
-    wanted = x.dtype if dtype is None else dtypes.requested_dtype(dtype)
-    if kind_of(wanted) in "fc":
+    wanted = None if dtype is None else dtypes.requested_dtype(dtype)
+    if wanted is not None and kind_of(wanted) in "fc":
         computed = dtypes.lattice_join((x.dtype, False), (wanted, False))[0]
         x, y = convert(x, computed), convert(y, computed)
     if x.ndim != 1 or y.ndim != 1:
@@ -326,7 +326,8 @@ def _convolve(name: str, a: Any, v: Any, mode: str, dtype: Any, flipped: bool) -
     paddings = {"full": (size - 1, size - 1), "same": (size // 2, size - size // 2 - 1), "valid": (0, 0)}
     if mode not in paddings:
         raise ArgumentError(f"{name}: mode must be 'full', 'same' or 'valid', got {mode!r}")
-    result = convert(_slide(x, kernel, paddings[mode]), wanted)
+    result = _slide(x, kernel, paddings[mode])
+    result = result if wanted is None else convert(result, wanted)
     # correlate(a, v) is correlate(v, a) backwards.
     return structure.rev(result, (0,)) if swapped and not flipped else result
 
